@@ -1,0 +1,45 @@
+"""The settings: opmon.yml, OPMON_* variables and options, read into one immutable value.
+
+Contains nothing but the names that others use. Nobody holds settings globally: they are loaded once at the entry and
+passed on.
+"""
+
+from __future__ import annotations
+
+from opmon.config.database import database_url
+from opmon.config.loading import load
+from opmon.config.settings import (
+    Auth,
+    Basic,
+    Comparison,
+    GlobalSettings,
+    Retention,
+    Settings,
+    Storage,
+    Target,
+    Tls,
+    Web,
+)
+from opmon.config.shown import not_reloadable, shown
+from opmon.config.table import SettingRow, settings_table
+from opmon.config.values import PULSE_INTERVALS_MS
+
+__all__ = [
+    "PULSE_INTERVALS_MS",
+    "Auth",
+    "Basic",
+    "Comparison",
+    "GlobalSettings",
+    "Retention",
+    "SettingRow",
+    "Settings",
+    "Storage",
+    "Target",
+    "Tls",
+    "Web",
+    "database_url",
+    "load",
+    "not_reloadable",
+    "settings_table",
+    "shown",
+]

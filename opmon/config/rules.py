@@ -1,0 +1,101 @@
+"""The rules that span more than one key, and the defaults that follow from another key.
+
+Contains no reading of files. A broken rule is a pair of the key's path and a sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from opmon.config.database import default_database_url
+from opmon.config.document import Location
+from opmon.config.settings import Comparison, GlobalSettings, Settings, Storage, Target
+from opmon.core.units import format_duration
+
+Fault = tuple[Location, str]
+
+
+def complete(settings: Settings, environ: Mapping[str, str]) -> Settings:
+    """Fills in what depends on other keys or on the environment: intervals, names, the database."""
+    return settings.model_copy(
+        update={
+            "global_": _with_full_interval(settings.global_),
+            "targets": tuple(target.named() for target in settings.targets),
+            "comparisons": tuple(_with_name(comparison) for comparison in settings.comparisons),
+            "storage": _with_url(settings.storage, environ),
+        }
+    )
+
+
+def faults(settings: Settings) -> Iterator[Fault]:
+    """The rules that completed settings break."""
+    yield from _interval_faults(settings.global_)
+    yield from _repeated("targets", [target.name or "" for target in settings.targets])
+    yield from _auth_faults(settings.targets)
+    yield from _repeated("comparisons", [comparison.name or "" for comparison in settings.comparisons])
+    for index, comparison in enumerate(settings.comparisons):
+        yield from _comparison_faults(index, comparison, settings.targets)
+    retention = settings.storage.retention
+    if not retention.raw_ms <= retention.five_minutes_ms <= retention.hourly_ms:
+        yield ("storage", "retention"), "must not fall: raw <= five_minutes <= hourly"
+    if not settings.web.is_loopback and settings.web.token_file is None and not settings.web.insecure:
+        yield (
+            ("web", "listen"),
+            f"{settings.web.listen} can be reached from other machines; set web.token_file, or say --insecure",
+        )
+
+
+def _with_full_interval(section: GlobalSettings) -> GlobalSettings:
+    """Unless it was chosen, the smallest multiple of the pulse that is at least 30 s."""
+    if "full_interval_ms" in section.model_fields_set:
+        return section
+    pulses = -(-section.full_interval_ms // section.pulse_interval_ms)
+    # model_copy would count the interval as chosen, and a reload with another pulse would keep it.
+    fields = section.model_fields_set
+    completed = section.model_copy(update={"full_interval_ms": pulses * section.pulse_interval_ms})
+    completed.model_fields_set.clear()
+    completed.model_fields_set.update(fields)
+    return completed
+
+
+def _with_name(comparison: Comparison) -> Comparison:
+    return comparison.model_copy(update={"name": comparison.name or comparison.sweep})
+
+
+def _with_url(storage: Storage, environ: Mapping[str, str]) -> Storage:
+    return storage.model_copy(update={"url": storage.url or default_database_url(environ)})
+
+
+def _interval_faults(section: GlobalSettings) -> Iterator[Fault]:
+    if section.full_interval_ms % section.pulse_interval_ms:
+        pulse = format_duration(section.pulse_interval_ms)
+        yield (
+            ("global", "full_interval"),
+            f"must be a multiple of the pulse interval ({pulse}); got {format_duration(section.full_interval_ms)}",
+        )
+
+
+def _repeated(section: str, names: list[str]) -> Iterator[Fault]:
+    seen: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name in seen:
+            yield (section, index), f"has the name {name!r} of {section}[{seen[name]}]; give one of them another `name`"
+        seen.setdefault(name, index)
+
+
+def _auth_faults(targets: tuple[Target, ...]) -> Iterator[Fault]:
+    for index, target in enumerate(targets):
+        if target.has_user_info and target.auth.is_set:
+            yield ("targets", index, "auth"), "the URL has a user already; keep one of the two"
+
+
+def _comparison_faults(index: int, comparison: Comparison, targets: tuple[Target, ...]) -> Iterator[Fault]:
+    known = {target.name for target in targets}
+    for name in comparison.targets:
+        if name not in known:
+            names = ", ".join(sorted(one or "" for one in known)) or "none"
+            yield ("comparisons", index, "targets"), f"there is no target {name!r}; there is: {names}"
+    if (comparison.reference is None) != (comparison.candidate is None):
+        yield ("comparisons", index), "reference and candidate belong together"
+    elif comparison.reference is not None and comparison.reference == comparison.candidate:
+        yield ("comparisons", index), f"compares {comparison.reference!r} with itself"
