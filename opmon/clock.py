@@ -31,6 +31,32 @@ class SystemClock:
         return time.monotonic_ns() // 1_000_000
 
 
+class AnchoredClock:
+    """The wall clock as an anchor plus the monotonic clock: it never jumps by itself.
+
+    `check` compares it with the real wall clock. Small differences (the clock is being slewed) move the anchor in
+    silence; a step of more than STEP_MS moves it too and is returned, so that the caller can record it and reschedule.
+    """
+
+    STEP_MS = 1_000
+
+    def __init__(self, system: Clock | None = None) -> None:
+        self._system = system or SystemClock()
+        self._anchor_ms = self._system.now_ms() - self._system.monotonic_ms()
+
+    def now_ms(self) -> int:
+        return self._anchor_ms + self._system.monotonic_ms()
+
+    def monotonic_ms(self) -> int:
+        return self._system.monotonic_ms()
+
+    def check(self) -> int | None:
+        """Re-anchors, and returns the step in milliseconds (negative: back) if the wall clock stepped, else None."""
+        difference_ms = self._system.now_ms() - self.now_ms()
+        self._anchor_ms += difference_ms
+        return difference_ms if abs(difference_ms) > self.STEP_MS else None
+
+
 class ManualClock:
     """A clock that stands where it is put: for replays, simulated time and tests."""
 

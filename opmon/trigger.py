@@ -1,0 +1,69 @@
+"""When a target is scraped: once in each stratum of time, at an instant that looks random and is the same every time.
+
+Contains no scheduler and no clock. Strata are aligned to Unix time. The instant inside a stratum is a pure function
+of the target's name and the stratum, never of the run before, so a late run delays nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+
+from apscheduler.triggers.base import BaseTrigger
+
+# A request that starts this little after its stratum still belongs to it: the instants stay uniform (all are shifted
+# alike by the scheduler's latency), where cutting the end of each stratum off would blind opmon to it.
+LATE_TOLERANCE_MS = 50
+
+
+def stratum_start(at_ms: int, interval_ms: int) -> int:
+    """The start of the stratum that contains an instant."""
+    return at_ms - at_ms % interval_ms
+
+
+def offset_ms(name: str, stratum_ms: int, interval_ms: int) -> int:
+    """The instant inside the stratum, 0 to interval - 1, uniform over strata and independent between targets."""
+    digest = hashlib.blake2b(f"{name}\0{stratum_ms}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") * interval_ms >> 64
+
+
+def fire_ms(name: str, stratum_ms: int, interval_ms: int) -> int:
+    """When the stratum's attempt is due."""
+    return stratum_ms + offset_ms(name, stratum_ms, interval_ms)
+
+
+def next_fire_ms(name: str, interval_ms: int, after_ms: int) -> int:
+    """The first due instant strictly after `after_ms`."""
+    stratum = stratum_start(after_ms, interval_ms)
+    due = fire_ms(name, stratum, interval_ms)
+    return due if due > after_ms else fire_ms(name, stratum + interval_ms, interval_ms)
+
+
+def owned_stratum(name: str, interval_ms: int, at_ms: int, free_from_ms: int) -> int | None:
+    """The stratum that an attempt starting now belongs to, None if that one has had its attempt.
+
+    Strata before `free_from_ms` (the end of the last stratum that had one) are taken. An attempt that starts at most
+    LATE_TOLERANCE_MS, or a twentieth of the interval, after the end of its own stratum still belongs to that one.
+    """
+    stratum = stratum_start(at_ms, interval_ms)
+    tolerance_ms = min(LATE_TOLERANCE_MS, interval_ms // 20)
+    is_early = fire_ms(name, stratum, interval_ms) > at_ms
+    if at_ms - stratum <= tolerance_ms and is_early and stratum - interval_ms >= free_from_ms:
+        return stratum - interval_ms
+    return stratum if stratum >= free_from_ms else None
+
+
+class StratumTrigger(BaseTrigger):
+    """Fires once in each stratum of one target."""
+
+    def __init__(self, name: str, interval_ms: int) -> None:
+        self.name = name
+        self.interval_ms = interval_ms
+
+    def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+        """The due instant of the next stratum after the later of the two times; strata that passed are skipped."""
+        after_ms = int(now.timestamp() * 1000)
+        if previous_fire_time is not None:
+            after_ms = max(after_ms, int(previous_fire_time.timestamp() * 1000 + 0.5))
+        due_ms = next_fire_ms(self.name, self.interval_ms, after_ms)
+        return datetime.fromtimestamp(due_ms / 1000, tz=UTC)
