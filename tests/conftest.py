@@ -1,0 +1,50 @@
+"""What all tests share: the `needs` marker, the profiles of hypothesis, and the closing word on what was left out.
+
+Contains no fixtures of a single room; those stand beside its tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.needs import NEEDS, is_required, missing
+
+# Bounded and the same on every run; `make fuzz` takes the other one.
+settings.register_profile("house", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "fuzz", deadline=None, max_examples=20_000, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("house")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test whose needs are not there, or fail it where OPMON_REQUIRE names them."""
+    required = os.environ.get("OPMON_REQUIRE", "")
+    for mark in item.iter_markers("needs"):
+        for name in mark.args:
+            if name not in NEEDS:
+                pytest.fail(f"needs({name!r}) is not in tests/needs.py, which knows {', '.join(sorted(NEEDS))}")
+            reason = missing(name)
+            if reason and is_required(name, required):
+                pytest.fail(f"{reason} (OPMON_REQUIRE={required} asks for it)", pytrace=False)
+            if reason:
+                pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out for want of something, and how to bring it."""
+    left_out: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        if isinstance(report.longrepr, tuple):
+            reason = str(report.longrepr[2]).removeprefix("Skipped: ")
+            if reason.startswith("needs "):
+                left_out[reason] += 1
+    terminalreporter.section("left out")
+    if not left_out:
+        terminalreporter.line("nothing for want of something")
+    for reason, count in sorted(left_out.items()):
+        terminalreporter.line(f"{count} test{'s' if count > 1 else ''}: {reason}")
