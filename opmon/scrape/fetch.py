@@ -1,0 +1,275 @@
+"""GET with a total deadline and a size limit, on one connection of its own, never leaving the target's origin.
+
+httpx bounds a single read, not a request; here one deadline covers everything from connecting to the last byte.
+Whatever goes wrong is a `ScrapeError` whose kind says what.
+Contains no knowledge of metrics: the body is bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import certifi
+import httpx
+
+import opmon
+from opmon.clock import Clock
+from opmon.config.settings import Tls
+from opmon.errors import ConfigError, ScrapeError
+
+MOST_BYTES = 16 * 1024 * 1024
+MOST_REDIRECTS = 5
+# Below the 5 s after which uvicorn closes an idle connection: a request must not meet a connection on its way out.
+KEEP_ALIVE_SECONDS = 4.5
+CLOSE_SECONDS = 1.0
+
+ACCEPT_TEXT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
+ACCEPT_JSON = "application/json"
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_INFLATED = ("gzip", "x-gzip", "deflate")
+_GZIP_OR_ZLIB = 47  # zlib's window bits for "whichever of the two headers is there"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An answer with status 200. Times in milliseconds from the start of the request; `size_bytes` as it came in."""
+
+    url: str
+    content_type: str | None
+    body: bytes
+    first_byte_ms: int
+    took_ms: int
+    size_bytes: int
+
+
+class Fetcher:
+    """Fetches from one origin, one request at a time. Close it with `aclose`.
+
+    `authorization` is asked before each request for the header to send, None for none; it goes to this origin only.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        tls: Tls | None = None,
+        authorization: Callable[[], str | None] = lambda: None,
+        max_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._clock = clock
+        self._context = tls_context(tls)
+        self._server_name = tls.server_name if tls else None
+        self._authorization = authorization
+        self._max_bytes = max_bytes
+        self._client = self._new_client()
+        self._requests: dict[tuple[str, str], httpx.Request] = {}
+        self._is_warm = False
+        self._doing = ""
+
+    async def get(self, url: str, *, deadline_ms: int, accept: str = ACCEPT_TEXT) -> Fetched:
+        """The body behind the URL, redirects within its origin followed. Raises ScrapeError for everything else."""
+        started_ms = self._clock.monotonic_ms()
+        try:
+            async with asyncio.timeout(deadline_ms / 1000):
+                return await self._follow(url, accept, started_ms)
+        except TimeoutError as error:
+            await self._start_afresh()
+            raise ScrapeError("timeout", f"{self._doing} when {deadline_ms / 1000:g} s were over") from error
+
+    async def aclose(self) -> None:
+        """Closes the connection, without waiting long for the other side."""
+        with contextlib.suppress(TimeoutError, httpx.HTTPError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._client.aclose()
+
+    def _new_client(self) -> httpx.AsyncClient:
+        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE_SECONDS)
+        return httpx.AsyncClient(
+            verify=self._context,
+            limits=limits,
+            timeout=None,  # noqa: S113  # the total deadline in `get` is the timeout
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    async def _start_afresh(self) -> None:
+        """A request that was cut off leaves a connection in an unknown state: never use it again."""
+        await self.aclose()
+        self._client = self._new_client()
+        self._is_warm = False
+
+    async def _follow(self, url: str, accept: str, started_ms: int) -> Fetched:
+        for _ in range(MOST_REDIRECTS + 1):
+            response = await self._send(self._request(url, accept))
+            first_byte_ms = self._clock.monotonic_ms() - started_ms
+            try:
+                if response.status_code not in _REDIRECTS:
+                    body, size_bytes = await self._read(response)
+                    took_ms = self._clock.monotonic_ms() - started_ms
+                    content_type = response.headers.get("content-type")
+                    return Fetched(url, content_type, body, first_byte_ms, took_ms, size_bytes)
+                url = _redirected(response)
+            finally:
+                await response.aclose()
+        raise ScrapeError("redirect", f"more than {MOST_REDIRECTS} redirects, the last to {url}")
+
+    def _request(self, url: str, accept: str) -> httpx.Request:
+        """The request for the URL, built once: building costs a good part of what a small request costs."""
+        request = self._requests.get((url, accept))
+        if request is None:
+            request = self._build(url, accept)
+            self._requests[url, accept] = request
+        authorization = self._current_authorization()
+        if request.headers.get("authorization") != authorization:
+            request.headers.pop("authorization", None)
+            if authorization is not None:
+                request.headers["authorization"] = authorization
+        return request
+
+    def _build(self, url: str, accept: str) -> httpx.Request:
+        # Compressing costs the watched server more than the few bytes are worth.
+        headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"opmon/{opmon.__version__}"}
+        extensions = {"sni_hostname": self._server_name} if self._server_name else {}
+        try:
+            return self._client.build_request("GET", url, headers=headers, extensions=extensions)
+        except (httpx.InvalidURL, UnicodeError) as error:
+            raise ScrapeError("connect", f"{url} is no usable address: {error}") from error
+
+    def _current_authorization(self) -> str | None:
+        try:
+            return self._authorization()
+        except ConfigError as error:
+            raise ScrapeError("connect", f"not asked, for want of the secret: {error}") from error
+
+    async def _send(self, request: httpx.Request) -> httpx.Response:
+        """Sends the request and waits for the head of the answer.
+
+        A kept connection may be closed by the server in the moment in which it is used again; that is no news of
+        the target, so the request is repeated once on a new connection.
+        """
+        with _translated("connecting or waiting for the answer"):
+            if self._is_warm:
+                self._is_warm = False
+                with contextlib.suppress(httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                    return await self._send_once(request)
+            return await self._send_once(request)
+
+    async def _send_once(self, request: httpx.Request) -> httpx.Response:
+        self._doing = "still connecting or waiting for the answer"
+        response = await self._client.send(request, stream=True, auth=None)
+        self._is_warm = True
+        return response
+
+    async def _read(self, response: httpx.Response) -> tuple[bytes, int]:
+        """The decoded body of an answer with status 200, and the number of bytes that came in."""
+        if response.status_code != httpx.codes.OK:
+            raise ScrapeError("http_status", _status_words(response))
+        if int(response.headers.get("content-length") or 0) > self._max_bytes:
+            raise self._too_large()
+        chunks: list[bytes] = []
+        size_bytes = 0
+        with _translated("reading the answer"):
+            async for chunk in response.aiter_raw():
+                chunks.append(chunk)
+                size_bytes += len(chunk)
+                self._doing = f"still reading the answer ({size_bytes} bytes so far)"
+                if size_bytes > self._max_bytes:
+                    raise self._too_large()
+        raw = b"".join(chunks)
+        encoding = response.headers.get("content-encoding", "").strip().lower()
+        return (self._decoded(raw, encoding) if encoding not in ("", "identity") else raw), size_bytes
+
+    def _decoded(self, raw: bytes, encoding: str) -> bytes:
+        """Undoes the compression, never producing more than the limit however small the compressed bytes are."""
+        if encoding not in _INFLATED:
+            raise ScrapeError("encoding", f"the answer is encoded as {encoding!r}, which was not asked for")
+        inflater = zlib.decompressobj(wbits=_GZIP_OR_ZLIB)
+        try:
+            body = inflater.decompress(raw, self._max_bytes + 1)
+        except zlib.error as error:
+            raise ScrapeError("encoding", f"the answer is broken {encoding}: {error}") from error
+        if len(body) > self._max_bytes:
+            raise self._too_large()
+        if not inflater.eof or inflater.unused_data:
+            raise ScrapeError("encoding", f"the {encoding} answer is cut off or has something behind its end")
+        return body
+
+    def _too_large(self) -> ScrapeError:
+        return ScrapeError("too_large", f"the answer is larger than {self._max_bytes} bytes")
+
+
+def tls_context(tls: Tls | None) -> ssl.SSLContext:
+    """The context for a target's TLS settings; targets without any share one. Raises ConfigError for unusable files."""
+    if tls is None or not (tls.ca_file or tls.cert_file or tls.insecure_skip_verify):
+        return _default_context()
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+        if tls.cert_file:
+            context.load_cert_chain(tls.cert_file, tls.key_file)
+    except (OSError, ssl.SSLError) as error:
+        files = ", ".join(str(file) for file in (tls.ca_file, tls.cert_file, tls.key_file) if file)
+        raise ConfigError(f"{files}: cannot be used for TLS: {error}") from error
+    if tls.insecure_skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@lru_cache(maxsize=1)
+def _default_context() -> ssl.SSLContext:
+    """The system's certificates and, for systems that have none, certifi's. Loading them takes 20 ms, once."""
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return context
+
+
+def _redirected(response: httpx.Response) -> str:
+    """Where a redirect leads, if that is the same scheme, host and port; else ScrapeError."""
+    location = response.headers.get("location", "")
+    try:
+        here = response.request.url
+        there = here.join(location)
+    except (httpx.InvalidURL, UnicodeError) as error:
+        raise ScrapeError("redirect", f"redirected to {location!r}, which is no address: {error}") from error
+    if not location:
+        raise ScrapeError("redirect", f"HTTP {response.status_code} without a place to go to")
+    if (here.scheme, here.host, _port(here)) != (there.scheme, there.host, _port(there)):
+        raise ScrapeError("redirect", f"redirected to {there.scheme}://{there.host}:{_port(there)}, another origin")
+    return str(there.copy_with(username=None, password=None, fragment=None))
+
+
+def _port(url: httpx.URL) -> int:
+    return url.port or (443 if url.scheme == "https" else 80)
+
+
+def _status_words(response: httpx.Response) -> str:
+    words = f"HTTP {response.status_code} {response.reason_phrase}".strip()
+    refused = response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
+    return f"{words}: the target's `auth` is missing or wrong" if refused else words
+
+
+@contextlib.contextmanager
+def _translated(doing: str) -> Iterator[None]:
+    """Turns what httpx and the system raise into ScrapeError."""
+    try:
+        yield
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
+        kind = "tls" if _is_tls(error) else "connect"
+        raise ScrapeError(kind, f"{doing}: {str(error) or type(error).__name__}") from error
+
+
+def _is_tls(error: BaseException) -> bool:
+    """Whether the exception, or one that it came from, is about TLS."""
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, ssl.SSLError):
+            return True
+        link = link.__cause__ or link.__context__
+    return False

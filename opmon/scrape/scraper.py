@@ -1,0 +1,278 @@
+"""One target's scrapes: the pulse by the filtered form where the server has it, the full page where not.
+
+vLLM's metrics app answers `/metrics/?name[]=A&name[]=B` (with the slash) with those samples alone, a hundredth of the
+page. Not every server does: one ignores the filter, another answers it with nothing. Which is found out, not assumed;
+an empty filtered answer is never taken for an idle server.
+Contains no scheduling and no judgement of states: an attempt goes to the caller, whatever became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from opmon.clock import Clock
+from opmon.config.secrets import basic_header
+from opmon.config.settings import Tls
+from opmon.core.engines import AUTO, PROCESS_START, PULSE_NAMES
+from opmon.core.exposition import Reader
+from opmon.core.model import Attempt, Form, Lane, Snapshot
+from opmon.core.snapshot import SnapshotReader
+from opmon.errors import ConfigError, ScrapeError
+from opmon.scrape.fetch import ACCEPT_JSON, MOST_BYTES, Fetched, Fetcher
+
+LEARN_DEADLINE_MS = 2_000
+# Reading a page of this size takes tens of milliseconds: it is done beside the event loop, not in it.
+LARGE_PAGE_BYTES = 512 * 1024
+
+# Failures that tell of the server rather than of the form in which it was asked: asking once more would not help.
+_SERVER_KINDS = frozenset({"timeout", "connect", "tls", "too_large"})
+_MAX_NUM_SEQS = re.compile(r"\bmax_num_seqs['\"]?\s*[=:]\s*(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapeTarget:
+    """What a scraper needs of a target.
+
+    `url`: the server's base (`http://host:8000`) or its metrics page; path prefixes are kept. User info in it becomes
+    basic authentication unless `authorization` gives the header; it is called before each request.
+    `timeout_ms` is the deadline of a whole attempt.
+    """
+
+    name: str
+    url: str
+    engine: str = AUTO
+    timeout_ms: int = 4_000
+    max_bytes: int = MOST_BYTES
+    authorization: Callable[[], str | None] | None = None
+    tls: Tls | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What a server says of itself beside its metrics; None and empty where it does not say.
+
+    `models`: served names, adapters left out. `max_num_seqs` is per engine, from `/server_info`, which only a server
+    in development mode has. `facts`: `max_model_len`.
+    """
+
+    version: str | None = None
+    models: tuple[str, ...] = ()
+    form: Form = Form.UNKNOWN
+    max_num_seqs: int | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """The addresses of one server, without user info."""
+
+    whole: str
+    filtered: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A page that was fetched and read, with the time from the attempt's start to its first and its last byte."""
+
+    snapshot: Snapshot
+    body: bytes
+    first_byte_ms: int
+    took_ms: int
+    size_bytes: int
+
+
+class Scraper:
+    """Scrapes one target, one attempt at a time. `form` is what is known of the server's answer to a filtered pulse."""
+
+    def __init__(self, target: ScrapeTarget, clock: Clock, *, reader: SnapshotReader | None = None) -> None:
+        self.target = target
+        self.form = Form.UNKNOWN
+        self._clock = clock
+        self._places, url_authorization = _places(target.url)
+        self._authorization = target.authorization or (lambda: url_authorization)
+        self._reader = reader or SnapshotReader(target.engine)
+        self._fetcher = self._new_fetcher()
+        self._must_probe = True
+        self._version: str | None = None
+        self._process_start: float | None = None
+
+    @property
+    def slowed(self) -> bool:
+        """Whether each pulse costs the server its whole page, so that pulses should come every 5 s."""
+        return self.form is Form.WHOLE
+
+    async def scrape(self, stratum_ms: int, interval_ms: int, lane: Lane) -> Attempt:
+        """One attempt. Faults of the target are in the attempt (`kind`, `detail`), never raised.
+
+        A pulse that has to be repeated as a full page is one attempt: its times count from its first request.
+        """
+        at_ms, started_ms = self._clock.now_ms(), self._clock.monotonic_ms()
+        snapshot, kind, detail, first_byte_ms, size_bytes = None, None, "", None, 0
+        try:
+            answer = await self._ask(lane, started_ms)
+        except ScrapeError as error:
+            kind, detail = error.kind, error.detail
+            took_ms = self._clock.monotonic_ms() - started_ms
+        else:
+            snapshot, detail = answer.snapshot, answer.snapshot.detail
+            first_byte_ms, took_ms, size_bytes = answer.first_byte_ms, answer.took_ms, answer.size_bytes
+        return Attempt(stratum_ms, interval_ms, at_ms, took_ms, lane, snapshot, kind, detail, first_byte_ms, size_bytes)
+
+    def reprobe(self) -> None:
+        """After a restart: the version is unknown until `learn`, and the next pulse finds the form out anew."""
+        self._must_probe = True
+        self._version = None
+
+    async def learn(self) -> Learnt:
+        """Asks the server for its version, models and configuration. What it does not answer stays unknown.
+
+        Uses a connection of its own, so that scrapes do not wait for it.
+        """
+        fetcher = self._new_fetcher()
+        try:
+            version = _version_of(await self._json(fetcher, "/version"))
+            models = await self._json(fetcher, "/v1/models")
+            info = await self._json(fetcher, "/server_info?config_format=json")
+        finally:
+            await fetcher.aclose()
+        self._version = version or self._version
+        names, facts = _models_of(models)
+        return Learnt(self._version, names, self.form, _max_num_seqs_of(info), facts)
+
+    async def aclose(self) -> None:
+        """Closes the target's connection."""
+        await self._fetcher.aclose()
+
+    def _new_fetcher(self) -> Fetcher:
+        return Fetcher(
+            self._clock,
+            tls=self.target.tls,
+            authorization=self._authorization,
+            max_bytes=self.target.max_bytes,
+        )
+
+    async def _ask(self, lane: Lane, started_ms: int) -> _Answer:
+        if lane is Lane.FULL or (self.form is Form.WHOLE and not self._must_probe):
+            answer = await self._fetch(self._places.whole, lane, started_ms)
+        else:
+            answer = await self._pulse(started_ms)
+        self._notice_restart(answer.snapshot)
+        return answer
+
+    async def _pulse(self, started_ms: int) -> _Answer:
+        """A pulse by the filtered form; by the whole page where the filtered answer is of no use."""
+        filtered: _Answer | None = None
+        try:
+            filtered = await self._fetch(self._places.filtered, Lane.PULSE, started_ms)
+        except ScrapeError as error:
+            if error.kind in _SERVER_KINDS:
+                raise
+        if filtered is not None and filtered.snapshot.fault != "no_known_metrics":
+            if self._must_probe:
+                self._settle(Form.FILTERED if _is_filtered(filtered.body) else Form.WHOLE)
+            return filtered
+        whole = await self._fetch(self._places.whole, Lane.PULSE, started_ms)
+        if whole.snapshot.engine and (filtered is None or not filtered.snapshot.engine):
+            self._settle(Form.WHOLE)
+        return whole
+
+    def _settle(self, form: Form) -> None:
+        self.form = form
+        self._must_probe = False
+
+    async def _fetch(self, url: str, lane: Lane, started_ms: int) -> _Answer:
+        """Fetches and reads one page within what is left of the attempt's deadline."""
+        before_ms = self._clock.monotonic_ms() - started_ms
+        deadline_ms = self.target.timeout_ms - before_ms
+        if deadline_ms <= 0:
+            raise ScrapeError("timeout", f"{self.target.timeout_ms / 1000:g} s were over before the whole page")
+        fetched = await self._fetcher.get(url, deadline_ms=deadline_ms)
+        return _Answer(
+            await self._read(fetched, lane),
+            fetched.body,
+            before_ms + fetched.first_byte_ms,
+            before_ms + fetched.took_ms,
+            fetched.size_bytes,
+        )
+
+    async def _read(self, fetched: Fetched, lane: Lane) -> Snapshot:
+        def read() -> Snapshot:
+            return self._reader.read(fetched.body, content_type=fetched.content_type, lane=lane, version=self._version)
+
+        return await asyncio.to_thread(read) if len(fetched.body) > LARGE_PAGE_BYTES else read()
+
+    def _notice_restart(self, snapshot: Snapshot) -> None:
+        """Another start of the process may be another version, which must not be reported under the old one's name."""
+        start = snapshot.process_start_seconds
+        if start is not None and self._process_start not in (None, start):
+            self.reprobe()
+        self._process_start = start if start is not None else self._process_start
+
+    async def _json(self, fetcher: Fetcher, path: str) -> Any:
+        """A JSON answer beside the metrics page; None if there is none."""
+        try:
+            fetched = await fetcher.get(self._places.root + path, deadline_ms=LEARN_DEADLINE_MS, accept=ACCEPT_JSON)
+            return json.loads(fetched.body)
+        except (ScrapeError, ValueError, RecursionError):
+            return None
+
+
+def _places(url: str) -> tuple[_Places, str | None]:
+    """The addresses behind a target's URL, and the header for user info in it. Raises ConfigError for no address."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigError(f"{url}: a target is http://HOST[:PORT][/PREFIX][/metrics], or https")
+    authority = parts.netloc.rpartition("@")[2]
+    root = parts.path.rstrip("/").removesuffix("/metrics")
+    names = "&".join(f"name[]={name}" for name in PULSE_NAMES)
+    query = f"{parts.query}&{names}" if parts.query else names
+    places = _Places(
+        whole=urlunsplit((parts.scheme, authority, f"{root}/metrics", parts.query, "")),
+        filtered=urlunsplit((parts.scheme, authority, f"{root}/metrics/", query, "")),
+        root=urlunsplit((parts.scheme, authority, root, "", "")),
+    )
+    return places, basic_header(parts.username, parts.password or "") if parts.username else None
+
+
+def _is_filtered(body: bytes) -> bool:
+    """Whether an answer holds nothing but what the pulse asked for."""
+    return set(Reader().read(body).samples) <= {*PULSE_NAMES, PROCESS_START}
+
+
+def _version_of(answer: Any) -> str | None:
+    version = answer.get("version") if isinstance(answer, dict) else None
+    return version if isinstance(version, str) and version else None
+
+
+def _models_of(answer: Any) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Served models (an adapter names its parent and is left out), and their context length where all agree."""
+    listed = answer.get("data") if isinstance(answer, dict) else None
+    models = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    models = [one for one in models if isinstance(one.get("id"), str) and not one.get("parent")]
+    lengths = {one["max_model_len"] for one in models if isinstance(one.get("max_model_len"), int)}
+    facts = {"max_model_len": str(lengths.pop())} if len(lengths) == 1 else {}
+    return tuple(one["id"] for one in models), facts
+
+
+def _max_num_seqs_of(answer: Any) -> int | None:
+    """The ceiling in `/server_info`, whose shape differs between versions: a tree of fields, or text of them."""
+    waiting = [answer]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            found = item.get("max_num_seqs")
+            if isinstance(found, int) and not isinstance(found, bool) and found > 0:
+                return found
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+        elif isinstance(item, str) and (match := _MAX_NUM_SEQS.search(item)):
+            return int(match[1]) or None
+    return None
