@@ -1,0 +1,168 @@
+"""Attempts to rows: the state of every stratum, epochs, stalls dated back, and what has become final.
+
+Contains no clock, no storage and no arithmetic on levels. One tracker follows one target, attempt by attempt, in the
+order of their strata; after a restart of opmon it goes on from the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from opmon.core.epochs import Change, Server, names_of
+from opmon.core.model import Attempt, Epoch, Row, SeriesKey, SeriesSample, Snapshot, State
+from opmon.core.standing import Levels, Relabel, Standing, add_final, progressed
+
+__all__ = ["REMOVED_AFTER_STRATA", "Relabel", "Step", "Tracker"]
+
+REMOVED_AFTER_STRATA = 10
+"""So many strata may an expected engine be absent, while others progress, before it counts as removed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one attempt amounts to.
+
+    `new_epoch` begins with this row. `learnt_epoch` is the present one with more of its identity (a full scrape shows
+    what a pulse does not); it replaces the stored one. `relabels` change the state of earlier good rows.
+    `final`: milliseconds per running level that can no longer change, for the whole target (None) and each model.
+    """
+
+    row: Row
+    detail: str = ""
+    new_epoch: Epoch | None = None
+    relabels: tuple[Relabel, ...] = ()
+    final: Mapping[str | None, Mapping[int, int]] = field(default_factory=dict)
+    learnt_epoch: Epoch | None = None
+
+
+class Tracker:
+    """Follows one target. Make it with `fresh` or `restore`."""
+
+    def __init__(self, stall_after_ms: int) -> None:
+        self.epoch: Epoch | None = None
+        self._server = Server()
+        self._standing = Standing(stall_after_ms)
+        self._absent_strata = 0
+        self._seen_last: Mapping[SeriesKey, SeriesSample] = {}
+
+    @classmethod
+    def fresh(cls, *, stall_after_ms: int) -> Tracker:
+        """For a target that was never scraped."""
+        return cls(stall_after_ms)
+
+    @classmethod
+    def restore(cls, epoch: Epoch | None, rows: Sequence[Row], stall_after_ms: int) -> Tracker:
+        """Goes on where the database ends.
+
+        `epoch` is the current one (or the last), None if there was no answer yet. `rows` are the latest ones of the
+        whole target, in order: at least back to the last full scrape and over `stall_after_ms`, and over all of a
+        stalled stretch at the end. Without rows the identity alone tells whether the server is still the same.
+        """
+        tracker = cls(stall_after_ms)
+        if epoch is None:
+            return tracker
+        good = [
+            row
+            for row in rows
+            if row.epoch == epoch.number and row.state in (State.OBSERVED, State.STALLED) and row.series
+        ]
+        tracker.epoch = epoch
+        tracker._server = Server.of_epoch(epoch, good)
+        for row in good:
+            tracker._standing.restore(row)
+        tracker._seen_last = tracker._standing.last
+        return tracker
+
+    def advance(self, attempt: Attempt) -> Step:
+        """The next attempt: its row, and what it changes."""
+        snapshot = attempt.snapshot
+        if snapshot is None:
+            return self._without_value(attempt, State.DOWN, attempt.kind or "connect", attempt.detail)
+        fault = _fault(attempt, snapshot)
+        if fault is not None:
+            return self._without_value(attempt, State.INVALID, *fault)
+        change = self._change(snapshot)
+        absent = self._server.absent(snapshot)
+        if change is None and absent:
+            self._absent_strata += progressed(self._seen_last, snapshot.series)
+            self._seen_last = snapshot.series
+            if self._absent_strata <= REMOVED_AFTER_STRATA:
+                return self._without_value(attempt, State.INVALID, "engine_absent", f"not shown: {names_of(absent)}")
+            change = self._server.removal(snapshot)
+        return self._good(attempt, snapshot, change)
+
+    def _change(self, snapshot: Snapshot) -> Change | None:
+        return self._server.change(snapshot) if self.epoch is not None else Change("start", "")
+
+    def _good(self, attempt: Attempt, snapshot: Snapshot, change: Change | None) -> Step:
+        """An answer whose values count."""
+        final: Levels = {}
+        new_epoch = learnt_epoch = None
+        if change is not None:
+            final = self._standing.close()
+            self._server = Server()
+        learnt = self._server.learn(snapshot)
+        if change is not None:
+            new_epoch = self.epoch = self._begin(attempt, change)
+        elif learnt:
+            learnt_epoch = self.epoch = self._with_identity()
+        self._absent_strata, self._seen_last = 0, snapshot.series
+        row = self._row(attempt, State.OBSERVED, dict(snapshot.series))
+        judgement = self._standing.take(row)
+        row.state = judgement.state
+        return Step(
+            row=row,
+            detail=change.detail if change else snapshot.detail,
+            new_epoch=new_epoch,
+            relabels=judgement.relabels,
+            final=add_final(final, judgement.final),
+            learnt_epoch=learnt_epoch,
+        )
+
+    def _begin(self, attempt: Attempt, change: Change) -> Epoch:
+        return Epoch(
+            number=self.epoch.number + 1 if self.epoch else 1,
+            start_ms=attempt.stratum_ms,
+            end_ms=None,
+            cause=change.cause,
+            detail=change.detail,
+            identity=dict(self._server.identity),
+            process_start_seconds=self._server.process_start_seconds,
+        )
+
+    def _with_identity(self) -> Epoch | None:
+        epoch = self.epoch
+        if epoch is None:
+            return None
+        identity, start = dict(self._server.identity), self._server.process_start_seconds
+        return Epoch(epoch.number, epoch.start_ms, epoch.end_ms, epoch.cause, epoch.detail, identity, start)
+
+    def _without_value(self, attempt: Attempt, state: State, kind: str, detail: str) -> Step:
+        row = self._row(attempt, state, {})
+        row.kind = kind
+        return Step(row=row, detail=detail)
+
+    def _row(self, attempt: Attempt, state: State, series: dict[SeriesKey, SeriesSample]) -> Row:
+        return Row(
+            stratum_ms=attempt.stratum_ms,
+            interval_ms=attempt.interval_ms,
+            at_ms=attempt.at_ms,
+            lane=attempt.lane,
+            state=state,
+            epoch=self.epoch.number if self.epoch else 0,
+            series=series,
+            took_ms=attempt.took_ms,
+        )
+
+
+def _fault(attempt: Attempt, snapshot: Snapshot) -> tuple[str, str] | None:
+    """Why an answer's values cannot be used: (kind, words). A slow answer comes when the server is idle: biased."""
+    if snapshot.fault is not None:
+        return snapshot.fault, snapshot.detail
+    waited = attempt.took_ms if attempt.first_byte_ms is None else attempt.first_byte_ms
+    if waited > attempt.interval_ms:
+        return "late", f"answered after {waited} ms, in strata of {attempt.interval_ms} ms"
+    if not any(sample.running is not None for sample in snapshot.series.values()):
+        return "no_known_metrics", snapshot.detail or "nothing says how many requests run"
+    return None
