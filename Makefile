@@ -46,7 +46,8 @@ format: $(VENV)/.installed-dev ## lets ruff format and repair
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-docs: $(VENV)/.installed-dev ## compares the documents with the program: options, settings, metrics, links
+docs: $(VENV)/.installed-dev ## writes the tables of docs/ anew from what the program declares, and tests the documents
+	$(PY) docs/tables.py --write
 	$(PY) -m pytest -n 0 tests/test_house_docs.py $(ARGS)
 
 live: $(VENV)/.installed-dev ## tests against a real vLLM: make live TARGET=http://host:8000
