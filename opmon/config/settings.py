@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlunsplit
+from urllib.parse import unquote, urlunsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 from pydantic.config import JsonDict
@@ -16,8 +16,6 @@ from pydantic.config import JsonDict
 from opmon.config import values
 from opmon.config.secrets import basic_header, bearer_header, read_secret
 from opmon.config.values import Duration, FilePath, Name
-
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 def _setting(  # one declaration says everything about a setting
@@ -196,7 +194,7 @@ class Target(Section):
         name = self.name or f"{host}:{port}{path.removesuffix('/metrics')}"
         named = self.model_copy(update={"name": name, "url": clean})
         if parts.username is not None:
-            named._user_info = (parts.username, SecretStr(parts.password or ""))  # noqa: SLF001  # of its own class
+            named._user_info = (unquote(parts.username), SecretStr(unquote(parts.password or "")))  # noqa: SLF001  # of its own class
         return named
 
 
@@ -282,7 +280,7 @@ class Web(Section):
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach the address."""
-        return self.host in LOOPBACK or self.host.startswith("127.")
+        return values.is_loopback(self.host)
 
     def token(self) -> str | None:
         """The token that requests must bring, None for none. Reads the file; raises ConfigError."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import SplitResult, urlsplit
@@ -62,7 +63,7 @@ def time_zone(name: str) -> str:
     """A name of the time zone database."""
     try:
         ZoneInfo(name)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError) as error:
         message = f"{name!r} is no time zone; write UTC or a name like Europe/Berlin"
         raise ValueError(message) from error
     return name
@@ -174,3 +175,11 @@ def _name(text: str) -> str:
 Duration = Annotated[int, BeforeValidator(_duration)]
 Name = Annotated[str, AfterValidator(_name)]
 FilePath = Annotated[str, AfterValidator(_file)]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a host's address. A name other than localhost could be anyone's."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
