@@ -34,7 +34,7 @@ run: $(VENV)/.installed ## installs what is needed and serves the demo, or watch
 	else exec $(BIN)/opmon demo --listen "$(LISTEN)"; fi
 
 test: $(VENV)/.installed-dev peers ## runs the tests, and ends by saying what was left out
-	$(PY) -m pytest -n $(WORKERS) --dist worksteal $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(VENV)/.installed-dev ## lint, types, layers
 	$(BIN)/ruff check .
