@@ -1,0 +1,130 @@
+"""`opmon check`: is the configuration right, what does a target show, is the database sound.
+
+Contains the commands and their words; what is checked is done by the same code that the service uses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from opmon.cli.options import database_option
+from opmon.errors import OpmonError
+
+if TYPE_CHECKING:
+    from opmon.core.model import Attempt, Form
+    from opmon.scrape.scraper import Learnt
+
+FORM_WORDS = {
+    "filtered": "a pulse asks for a few series only (/metrics/?name[]=...)",
+    "whole": "the server ignores the filter: each pulse is the whole page, so opmon asks every 5 s unless told",
+    "unknown": "not found out",
+}
+
+
+class CheckFailed(OpmonError):
+    """The check was made, and its answer is no: exit status 1."""
+
+
+@click.group()
+def check() -> None:
+    """Checks a configuration, a target or a database, and says in words what was found."""
+
+
+@check.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def config(*, file: Path) -> None:
+    """Reads FILE as `opmon serve --config FILE` would; exit 2 names file, line and key of what is wrong."""
+    from opmon.config import load
+    from opmon.service import require_safe_address
+
+    settings = load(file)
+    require_safe_address(settings)
+    click.echo(f"{file}: fine; {len(settings.targets)} target(s), {len(settings.comparisons)} comparison(s)")
+    for target in settings.targets:
+        click.echo(f"  {target.name}  {target.url}")
+
+
+@check.command()
+@click.argument("url")
+@click.option("--timeout", default="4s", show_default=True, help="Deadline of each request.")
+def target(*, url: str, timeout: str) -> None:
+    """Asks the server at URL once and says its engine and version, what it shows, and what is missing."""
+    from opmon.core.units import parse_duration
+
+    full, pulse, form, learnt = asyncio.run(_look(url, parse_duration(timeout)))
+    if full.snapshot is None:
+        message = f"{url}: {full.kind}: {full.detail}"
+        raise CheckFailed(message)
+    for line in _words(full, pulse, form, learnt):
+        click.echo(line)
+    if full.snapshot.fault:
+        message = f"{url}: this page cannot be used: {full.snapshot.fault}: {full.snapshot.detail}"
+        raise CheckFailed(message)
+
+
+async def _look(url: str, timeout_ms: int) -> tuple[Attempt, Attempt, Form, Learnt]:
+    """A full scrape, a pulse, and what the server says of itself."""
+    from opmon.clock import SystemClock
+    from opmon.config import Target
+    from opmon.core.model import Lane
+    from opmon.scrape.scraper import Scraper, ScrapeTarget
+
+    checked = Target(url=url).named()
+    scraper = Scraper(
+        ScrapeTarget(str(checked.name), checked.url, timeout_ms=timeout_ms, authorization=checked.authorization),
+        SystemClock(),
+    )
+    try:
+        now_ms = SystemClock().now_ms()
+        full = await scraper.scrape(now_ms, timeout_ms, Lane.FULL)
+        pulse = await scraper.scrape(now_ms + timeout_ms, timeout_ms, Lane.PULSE)
+        return full, pulse, scraper.form, await scraper.learn()
+    finally:
+        await scraper.aclose()
+
+
+def _words(full: Attempt, pulse: Attempt, form: Form, learnt: Learnt) -> list[str]:
+    snapshot = full.snapshot
+    if snapshot is None:
+        return []
+    ceiling = f"{learnt.max_num_seqs} per engine (/server_info)" if learnt.max_num_seqs else "not told by the server"
+    lines = [
+        f"engine     {snapshot.engine or 'not recognised'} {learnt.version or '(version not told)'}",
+        f"models     {', '.join(sorted({key.model_name for key in snapshot.series})) or 'none'}",
+        f"ceiling    {ceiling}",
+        f"full page  {full.size_bytes} bytes in {full.took_ms} ms",
+        f"pulse      {pulse.size_bytes} bytes in {pulse.took_ms} ms; {FORM_WORDS[form.value]}",
+        f"missing    {', '.join(snapshot.missing) or 'nothing that opmon uses'}",
+    ]
+    if snapshot.skipped_lines:
+        lines.append(f"skipped    {snapshot.skipped_lines} line(s) that are no samples")
+    for key, sample in sorted(snapshot.series.items()):
+        engine = f" engine {key.engine_index}" if key.engine_index else ""
+        lines.append(f"now        {key.model_name}{engine}: {_now(sample.running, sample.waiting)}")
+    return lines
+
+
+def _now(running: int | None, waiting: int | None) -> str:
+    told = [f"{value} {name}" for value, name in ((running, "running"), (waiting, "waiting")) if value is not None]
+    return ", ".join(told) or "no gauge"
+
+
+@check.command()
+@database_option
+def database(*, database: str | None) -> None:
+    """Opens the database read-only, checks its schema and its pages, and says what is in it."""
+    from opmon.cli.database import open_store
+
+    with open_store(database) as store:
+        faults = store.faults()
+        if faults:
+            message = f"{store.name}: damaged: {'; '.join(faults[:5])}; restore a backup, or move the file aside"
+            raise CheckFailed(message)
+        targets = store.targets()
+        click.echo(f"{store.name}: sound; {len(targets)} target(s), {len(store.sweeps())} sweep(s)")
+        for record in targets:
+            click.echo(f"  {record.name}  {record.url}  {record.health.value}")

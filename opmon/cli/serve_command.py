@@ -1,0 +1,69 @@
+"""`opmon serve`: the service.
+
+Contains the command and how a process becomes the service; what the service is made of is `opmon.service`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from opmon.cli.options import DATABASE_HELP
+from opmon.errors import ConfigError
+
+if TYPE_CHECKING:
+    from opmon.service import Service
+
+
+@click.command()
+@click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings, usually opmon.yml.")
+@click.option("--target", "targets", multiple=True, metavar="URL", help="Watch this server too; may be repeated.")
+@click.option("--database", metavar="URL", help=DATABASE_HELP)
+@click.option("--listen", metavar="HOST:PORT", help="Address of the page, the API and /metrics. [default: 127.0.0.1:8917]")
+@click.option("--insecure", is_flag=True, default=None, help="Serve other machines without a token.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="What of opmon's own log is printed to stderr.",
+)
+def serve(  # noqa: PLR0913 - one parameter an option
+    *,
+    config: Path | None,
+    targets: tuple[str, ...],
+    database: str | None,
+    listen: str | None,
+    insecure: bool | None,
+    log_level: str,
+) -> None:
+    """Watches the targets, keeps what they show, and serves the page, the API and /metrics.
+
+    With --target alone no file is needed. The address is http://127.0.0.1:8917/ unless --listen says otherwise.
+    """
+    from opmon import log
+    from opmon.config import load
+    from opmon.service import Service
+
+    log.set_up(log_level)
+    settings = load(
+        config,
+        {"targets": targets, "storage.url": database, "web.listen": listen, "web.insecure": insecure},
+    )
+    if not settings.targets:
+        message = "nothing to watch: give --target http://HOST:PORT, or a file with targets (--config opmon.yml)"
+        raise ConfigError(message)
+    run(Service(settings))
+
+
+def run(service: Service) -> None:
+    """Runs the service to its end; what a person needs to know at the start goes to stderr."""
+
+    def say(url: str) -> None:
+        names = ", ".join(service.watches)
+        click.echo(f"opmon watches {names}\n  page      {url}\n  database  {service.database.name}", err=True)
+
+    asyncio.run(service.run(say))

@@ -1,0 +1,407 @@
+"""The composition root: which parts there are, how they are joined, and the order in which they start and stop.
+
+Contains no arithmetic and no SQL. It alone owns the scheduler, the writer thread and the web server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import uvicorn
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.interval import IntervalTrigger
+
+from opmon import tasks
+from opmon.api.app import create_app
+from opmon.api.security import SecuritySettings
+from opmon.clock import AnchoredClock
+from opmon.config import Comparison, Settings, Target
+from opmon.core.cells import SweepImport
+from opmon.core.model import Ceiling, TargetRecord
+from opmon.errors import ConfigError
+from opmon.exporter import Exporter
+from opmon.log import fields
+from opmon.pipeline import Observation, Observer
+from opmon.reports import Reports
+from opmon.scrape.scraper import Scraper, ScrapeTarget
+from opmon.store import Store
+from opmon.store.database import Database
+from opmon.store.writer import Writer
+from opmon.telemetry import Telemetry
+from opmon.trigger import StratumTrigger
+from opmon.watch import Watch
+
+FLUSH_SECONDS = 1
+EVALUATE_SECONDS = 15
+ROLL_UP_SECONDS = 60
+RETAIN_SECONDS = 600
+LEARN_SECONDS = 300
+CLOCK_CHECK_SECONDS = 0.5
+FIRST_EVALUATION_SECONDS = 4
+SHUTDOWN_SECONDS = 3
+# How long a request for a table or a sweep may wait for the writer.
+WRITE_SECONDS = 30
+
+logger = logging.getLogger("opmon.service")
+
+
+class Service:
+    """One running opmon. `run` returns when it was told to stop and everything is on disk."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        progress: Callable[[], float | None] = lambda: None,
+        beside: Iterable[Callable[[Service], Any]] = (),
+    ) -> None:
+        """`beside`: coroutine functions that run beside the service until it stops (the demo's history)."""
+        self.settings = settings
+        self.clock = AnchoredClock()
+        self.telemetry = Telemetry()
+        self.exporter = Exporter(self.telemetry)
+        self.watches: dict[str, Watch] = {}
+        self._scrapers: dict[str, Scraper] = {}
+        self._progress = progress
+        self._beside = tuple(beside)
+        self._is_ready = False
+        self._saved: dict[str, TargetRecord] = {}
+        self._known_health: dict[str, tuple[str, str]] = {}
+        self._last_skipped: dict[str, int] = {}
+
+    # --- start and stop -------------------------------------------------------------------------------------------
+
+    async def run(self, on_ready: Callable[[str], None] = lambda _url: None) -> None:
+        """Starts everything, serves until SIGTERM or SIGINT, and stops in order: nothing that was seen is lost."""
+        require_safe_address(self.settings)
+        listener = bind(self.settings)
+        self.database = Database.open(self.settings.storage.url, read_only=False, create=True)
+        self.store = Store(self.database)
+        self.writer = Writer()
+        self.reports = Reports(
+            self.store, self.clock, default_window_ms=self.settings.global_.window_ms, progress=self._progress
+        )
+        try:
+            self._open_targets()
+            self._start_scheduler()
+            await self._serve(listener, on_ready)
+        finally:
+            await self._stop()
+
+    async def _serve(self, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
+        server = uvicorn.Server(
+            uvicorn.Config(
+                self._app(),
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+                server_header=False,
+                proxy_headers=False,
+            )
+        )
+        beside = [asyncio.create_task(self._watch_clock()), *(asyncio.create_task(one(self)) for one in self._beside)]
+        self._is_ready = True
+        on_ready(url_of(listener, self.settings.web.path_prefix))
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            self._is_ready = False
+            for one in beside:
+                one.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+
+    async def _stop(self) -> None:
+        if scheduler := getattr(self, "scheduler", None):
+            scheduler.shutdown(wait=False)
+        # The scrapes that were under way were cancelled with the scheduler; what they had seen is taken now.
+        await asyncio.gather(*(scraper.aclose() for scraper in self._scrapers.values()), return_exceptions=True)
+        self._flush()
+        await asyncio.to_thread(self.writer.close)
+        self.database.close()
+
+    def _app(self) -> Any:  # noqa: ANN401 - an ASGI application
+        web = self.settings.web
+        return create_app(
+            self.reports,
+            metrics=self._metrics,
+            ready=lambda: self._is_ready,
+            sweep_import=self._import_sweep,
+            sweep_delete=self._delete_sweep,
+            security=SecuritySettings(token=web.token(), check_host=web.is_loopback),
+            path_prefix=web.path_prefix,
+        )
+
+    # --- targets --------------------------------------------------------------------------------------------------
+
+    def _open_targets(self) -> None:
+        """A watch for each configured target; targets that are configured no longer are marked removed."""
+        known = {record.name: record for record in self.store.targets()}
+        for target in self.settings.targets:
+            record = record_of(target, self.settings, known.get(str(target.name)), self.clock.now_ms())
+            self.store.save_target(record)
+            self._open(target, record, is_known=record.name in known)
+        for name in known.keys() - self.watches.keys():
+            self.store.remove_target(name, self.clock.now_ms())
+
+    def _open(self, target: Target, record: TargetRecord, *, is_known: bool) -> None:
+        epoch = self.store.current_epoch(record.name) if is_known else None
+        rows = self.store.recent_rows(record.name) if is_known else ()
+        scraper = Scraper(scrape_target(target, self.settings), self.clock)
+        watch = Watch(
+            Observer(record, epoch=epoch, rows=rows),
+            scraper,
+            self.clock,
+            is_pace_fixed=self.settings.global_.pulse_interval_is_set,
+        )
+        watch.on_pace_change = self._reschedule
+        self.watches[record.name] = watch
+        self._scrapers[record.name] = scraper
+        self._saved[record.name] = record
+        self.exporter.watch(record.name)
+
+    # --- the scheduler --------------------------------------------------------------------------------------------
+
+    def _start_scheduler(self) -> None:
+        self.scheduler = AsyncIOScheduler(
+            timezone="UTC",
+            job_defaults={
+                # Late tasks run once, however many runs were missed; scrapes set their own rules below.
+                "coalesce": True,
+                "misfire_grace_time": None,
+                "max_instances": 1,
+            },
+        )
+        self.scheduler.add_listener(self._on_event, EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+        for watch in self.watches.values():
+            self._schedule(watch)
+            self._every(LEARN_SECONDS, self._learn, f"learn {watch.name}", watch, at_once=True)
+        self._every(FLUSH_SECONDS, self._flush_task, "flush")
+        self._every(EVALUATE_SECONDS, self._evaluate, "evaluate")
+        self._every(ROLL_UP_SECONDS, self._roll_up, "roll_up")
+        self._every(RETAIN_SECONDS, self._retain, "retain")
+        self.scheduler.add_job(self._evaluate, id="first evaluate", trigger="date", run_date=self._in(FIRST_EVALUATION_SECONDS))
+        self.scheduler.start()
+
+    def _in(self, seconds: float) -> Any:  # noqa: ANN401 - a datetime, as the scheduler wants it
+        from datetime import UTC, datetime, timedelta
+
+        return datetime.now(tz=UTC) + timedelta(seconds=seconds)
+
+    def _every(self, seconds: float, task: Callable[..., Any], name: str, *args: object, at_once: bool = False) -> None:
+        first = {"next_run_time": self._in(0)} if at_once else {}
+        self.scheduler.add_job(task, IntervalTrigger(seconds=seconds), args=args, id=name, **first)
+
+    def _schedule(self, watch: Watch) -> None:
+        self.scheduler.add_job(
+            self._scrape,
+            StratumTrigger(watch.name, watch.interval_ms),
+            args=(watch,),
+            id=f"scrape {watch.name}",
+            replace_existing=True,
+            # A late start may still own its stratum: the watch decides, not the scheduler.
+            misfire_grace_time=max(watch.interval_ms // 1000, 1),
+            coalesce=True,
+            # One under way and one waiting for it; a third has certainly lost its stratum.
+            max_instances=2,
+        )
+
+    def _reschedule(self, watch: Watch) -> None:
+        logger.warning(
+            "the pace of a target changes",
+            extra=fields(target=watch.name, interval_seconds=watch.interval_ms / 1000, form=watch.scraper.form.value),
+        )
+        self._schedule(watch)
+
+    def _on_event(self, event: JobEvent) -> None:
+        task = str(event.job_id).split(" ", 1)[0]
+        if event.code == EVENT_JOB_ERROR:
+            self.telemetry.task_ran(task, failed=True)
+            error = getattr(event, "exception", None)
+            logger.error("a task failed", extra=fields(task=event.job_id, error=repr(error)))
+        else:
+            self.telemetry.task_missed(task)
+
+    async def _watch_clock(self) -> None:
+        """A step of the wall clock is recorded, and everything is scheduled anew from the new time."""
+        while True:
+            await asyncio.sleep(CLOCK_CHECK_SECONDS)
+            step_ms = self.clock.check()
+            if step_ms is None:
+                continue
+            logger.warning("the wall clock stepped", extra=fields(seconds=step_ms / 1000))
+            self.scheduler.remove_all_jobs()
+            for watch in self.watches.values():
+                watch.clock_stepped()
+            self.scheduler.shutdown(wait=False)
+            self._start_scheduler()
+
+    # --- tasks ----------------------------------------------------------------------------------------------------
+
+    async def _scrape(self, watch: Watch) -> None:
+        observation = await watch.attempt()
+        if observation is None:
+            return
+        row = observation.step.row
+        self.telemetry.scraped(watch.name, row.lane.value, row.kind)
+        self._tell_change(watch.name, observation)
+        for model, levels in observation.step.final.items():
+            self.exporter.concurrency.add(watch.name, model, levels)
+        if observation.step.new_epoch is not None:
+            self._scrapers[watch.name].reprobe()
+            with contextlib.suppress(Exception):
+                self.scheduler.modify_job(f"learn {watch.name}", next_run_time=self._in(0))
+        self.telemetry.task_ran("scrape")
+
+    def _tell_change(self, name: str, observation: Observation) -> None:
+        """One line in the log per change, not per attempt."""
+        row = observation.step.row
+        state = (row.state.value, row.kind or "")
+        if self._known_health.get(name, ("observed", "")) != state:
+            level = logging.INFO if row.kind is None else logging.WARNING
+            logger.log(
+                level,
+                "the state of a target changes",
+                extra=fields(target=name, state=state[0], kind=state[1], detail=observation.step.detail),
+            )
+        self._known_health[name] = state
+
+    async def _learn(self, watch: Watch) -> None:
+        """What the server says of itself beside its metrics: version, models, ceiling."""
+        learnt = await self._scrapers[watch.name].learn()
+        watch.observer.learnt(version=learnt.version, max_num_seqs=learnt.max_num_seqs, at_ms=self.clock.now_ms())
+        self.telemetry.task_ran("learn")
+
+    async def _flush_task(self) -> None:
+        for watch in self.watches.values():
+            skipped = watch.skipped_strata
+            self.telemetry.task_missed("scrape", skipped - self._last_skipped.get(watch.name, 0))
+            self._last_skipped[watch.name] = skipped
+        self._flush()
+        self.telemetry.task_ran("flush")
+
+    def _flush(self) -> None:
+        """Hands everything that was observed to the writer, in one transaction for all targets."""
+        batches = {watch.name: observed for watch in self.watches.values() if (observed := watch.take())}
+        records = [w.observer.record for w in self.watches.values() if w.observer.record is not self._saved.get(w.name)]
+        self._saved.update((record.name, record) for record in records)
+        if batches or records:
+            self.writer.submit(lambda: self._write(batches, records), rows=sum(map(len, batches.values())))
+
+    def _write(self, batches: Mapping[str, list[Observation]], records: list[TargetRecord]) -> None:
+        self.store.append_all(batches, records)
+        self.telemetry.store_committed(sum(map(len, batches.values())), self.clock.now_ms())
+
+    async def _evaluate(self) -> None:
+        evaluation = await asyncio.to_thread(tasks.evaluate, self.reports, self.comparisons())
+        self.exporter.set_evaluation(replace(evaluation, at_ms=self.clock.now_ms()))
+        self.telemetry.task_ran("evaluate")
+
+    async def _roll_up(self) -> None:
+        self.writer.submit(lambda: self.store.roll_up(self.clock.now_ms()))
+        self.telemetry.task_ran("roll_up")
+
+    async def _retain(self) -> None:
+        retention = self.settings.storage.retention
+        self.writer.submit(
+            lambda: self.store.retain(
+                self.clock.now_ms(),
+                raw_ms=retention.raw_ms,
+                five_minutes_ms=retention.five_minutes_ms,
+                hourly_ms=retention.hourly_ms,
+            )
+        )
+        self.telemetry.task_ran("retain")
+
+    # --- what the API calls ---------------------------------------------------------------------------------------
+
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The configured comparisons."""
+        return self.settings.comparisons
+
+    def _metrics(self, accept: str) -> tuple[bytes, str]:
+        page = self.exporter.render(accept)
+        return page.body, page.content_type
+
+    def _import_sweep(self, name: str, imported: SweepImport) -> None:
+        self.writer.submit(lambda: self.store.import_sweep(name, imported, self.clock.now_ms())).result(WRITE_SECONDS)
+
+    def _delete_sweep(self, name: str) -> None:
+        self.writer.submit(lambda: self.store.delete_sweep(name)).result(WRITE_SECONDS)
+
+
+def require_safe_address(settings: Settings) -> None:
+    """Raises ConfigError for an address that others can reach, without a token and without the word that it is meant."""
+    web = settings.web
+    if web.is_loopback or web.token_file is not None or web.insecure:
+        return
+    message = (
+        f"web.listen: {web.listen} can be reached by other machines; give a token (web.token_file, OPMON_TOKEN_FILE) or"
+        " say --insecure"
+    )
+    raise ConfigError(message)
+
+
+def bind(settings: Settings) -> socket.socket:
+    """The listening socket, bound before anything else starts, so that a taken port is told at once."""
+    web = settings.web
+    family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((web.host, web.port))
+    except OSError as error:
+        listener.close()
+        message = f"web.listen: cannot listen on {web.listen}: {error.strerror}; choose another with --listen"
+        raise ConfigError(message) from error
+    listener.set_inheritable(True)
+    return listener
+
+
+def url_of(listener: socket.socket, prefix: str) -> str:
+    """The address to open in a browser."""
+    host, port = listener.getsockname()[:2]
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - shown, not bound
+    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{prefix}/"
+
+
+def scrape_target(target: Target, settings: Settings) -> ScrapeTarget:
+    """What the scraper needs of a configured target."""
+    return ScrapeTarget(
+        name=str(target.name),
+        url=target.url,
+        engine=target.engine,
+        timeout_ms=settings.global_.scrape_timeout_ms,
+    )
+
+
+def record_of(target: Target, settings: Settings, known: TargetRecord | None, now_ms: int) -> TargetRecord:
+    """The record to start with: what is configured, over what the database knows from before."""
+    base = known or TargetRecord(name=str(target.name), url=target.url)
+    return replace(
+        base,
+        url=target.url,
+        job=target.job,
+        labels=dict(target.labels),
+        pulse_interval_ms=settings.global_.pulse_interval_ms,
+        full_interval_ms=settings.global_.full_interval_ms,
+        stall_after_ms=settings.global_.stall_after_ms,
+        ceilings=ceilings_of(target, base, now_ms),
+        removed_ms=None,
+    )
+
+
+def ceilings_of(target: Target, known: TargetRecord, now_ms: int) -> tuple[Ceiling, ...]:
+    """The known ceilings, and the configured one if it is new; the first is taken to have held since the beginning."""
+    configured = target.max_num_seqs
+    if configured is None or (known.ceilings and known.ceilings[-1].max_num_seqs == configured):
+        return known.ceilings
+    return (*known.ceilings, Ceiling(configured, "configured", now_ms if known.ceilings else 0))
+
+

@@ -1,0 +1,107 @@
+"""From attempts to rows and records, over real recordings and simulated pages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from opmon.core.model import Ceiling, Health, Lane, State, TargetRecord
+from opmon.errors import ConfigError
+from opmon.pipeline import (
+    Observer,
+    attempt_of_failure,
+    attempt_of_page,
+    attempt_of_recording,
+    read_recording,
+)
+
+RECORDED = Path(__file__).parent / "data" / "recorded"
+
+
+def _observer() -> Observer:
+    return Observer(TargetRecord("recording", "file:recording"))
+
+
+def test_a_recording_of_a_real_server_is_observed_second_by_second() -> None:
+    observer = _observer()
+    scrapes = list(read_recording(RECORDED / "plain-scrapes.jsonl.gz"))
+    rows = [observer.observe(attempt_of_recording(scrape, interval_ms=1000)).step.row for scrape in scrapes]
+    assert {State.OBSERVED} == {row.state for row in rows}
+    assert max(sample.running or 0 for row in rows for sample in row.series.values()) == 32
+
+
+def test_the_record_says_what_the_page_says() -> None:
+    observer = _observer()
+    scrape = next(read_recording(RECORDED / "plain-scrapes.jsonl.gz"))
+    observer.observe(attempt_of_recording(scrape, interval_ms=1000))
+    record = observer.record
+    assert (record.engine, record.models, record.health, record.state) == ("vllm", ("tiny",), Health.UP, State.OBSERVED)
+    assert record.kv_cache_max_concurrency is not None
+    assert record.first_scrape_ms == int(scrape["t"]) * 1000
+
+
+def test_a_failed_attempt_keeps_what_was_known_of_the_server() -> None:
+    observer = _observer()
+    scrape = next(read_recording(RECORDED / "plain-scrapes.jsonl.gz"))
+    observer.observe(attempt_of_recording(scrape, interval_ms=1000))
+    at_ms = int(scrape["t"] * 1000) + 1000
+    observer.observe(
+        attempt_of_failure("refused", kind="connect", at_ms=at_ms, took_ms=1, interval_ms=1000, lane=Lane.PULSE)
+    )
+    record = observer.record
+    assert (record.health, record.state, record.kind, record.last_error) == (
+        Health.DOWN,
+        State.DOWN,
+        "connect",
+        "refused",
+    )
+    assert record.models == ("tiny",)
+
+
+def test_a_page_that_is_none_is_a_failed_attempt_with_its_reason() -> None:
+    attempt = attempt_of_page(b"<!DOCTYPE html><html></html>", at_ms=1000, took_ms=1, interval_ms=1000)
+    assert attempt.snapshot is None
+    assert attempt.kind in ("content_type", "parse")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(0, "connect"), (500, "http_status"), (404, "http_status")], ids=["refused", "500", "404"]
+)
+def test_a_recorded_failure_keeps_its_kind(status: int, kind: str) -> None:
+    scrape = {"t": 1_800_000_000.5, "took": 0.1, "status": status, "body": "no"}
+    assert attempt_of_recording(scrape, interval_ms=1000).kind == kind
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"t": 1}', '{"t": "x", "status": 200, "body": ""}', "null"])
+def test_a_broken_line_is_told_with_file_and_number(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "scrapes.jsonl"
+    good = json.dumps({"t": 1.0, "took": 0.1, "status": 0, "body": ""})
+    path.write_text(f"{good}\n{line}\n")
+    with pytest.raises(ConfigError, match=r"scrapes\.jsonl, line 2"):
+        list(read_recording(path))
+
+
+def test_a_truncated_archive_is_told_in_words(tmp_path: Path) -> None:
+    path = tmp_path / "scrapes.jsonl.gz"
+    whole = (RECORDED / "plain-scrapes.jsonl.gz").read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ConfigError, match="cannot be read as a recording"):
+        list(read_recording(path))
+
+
+def test_a_learnt_ceiling_holds_from_the_beginning_and_a_later_one_from_then_on() -> None:
+    observer = _observer()
+    observer.learnt(version="0.32.0", max_num_seqs=64, at_ms=5000)
+    observer.learnt(max_num_seqs=64, at_ms=6000)
+    observer.learnt(max_num_seqs=32, at_ms=7000)
+    assert observer.record.ceilings == (Ceiling(64, "server_info", 0), Ceiling(32, "server_info", 7000))
+    assert observer.record.version == "0.32.0"
+
+
+def test_a_configured_ceiling_stands_whatever_the_server_says() -> None:
+    configured = (Ceiling(16, "configured"),)
+    observer = Observer(TargetRecord("a", "http://a", ceilings=configured))
+    observer.learnt(max_num_seqs=64, at_ms=5000)
+    assert observer.record.ceilings == configured
