@@ -60,8 +60,8 @@ soak: $(VENV)/.installed-dev ## watches the simulator for MINUTES: memory, files
 fuzz: $(VENV)/.installed-dev ## property tests with many more examples, for MINUTES at most
 	timeout --signal INT $(MINUTES)m $(PY) -m pytest -n $(WORKERS) --timeout 0 --hypothesis-profile fuzz -m hypothesis $(ARGS)
 
-bench: $(VENV)/.installed-dev ## what a scrape, a commit and a report cost on this machine
-	$(PY) -m pytest -n 0 -s tests/performance/test_bench.py $(ARGS)
+bench: $(VENV)/.installed-dev ## what things cost on this machine
+	@for script in tests/performance/bench_*.py; do echo "# $$script"; $(PY) $$script || exit 1; done
 
 wheel: $(VENV)/.installed-dev ## builds the wheel and the sdist into dist/
 	$(PY) -m build

@@ -6,24 +6,20 @@ The environment is made as a user makes one, so this is the one test that needs 
 from __future__ import annotations
 
 import http.server
-import json
-import os
-import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from opmon import __version__
 from tests.needs import ROOT
+from tests.processes import Process, clean_environment, service
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("wheel")]
 
@@ -90,11 +86,6 @@ def opmon(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "opmon"
 
 
-def clean_environment(folder: Path) -> dict[str, str]:
-    """Nothing of this process but where programs are; the state goes to `folder`."""
-    return {"PATH": os.environ["PATH"], "HOME": str(folder), "XDG_STATE_HOME": str(folder)}
-
-
 def run(*command: str, folder: Path | None = None) -> str:
     """What the command says; its failure fails the test with its words."""
     environment = clean_environment(folder) if folder else None
@@ -103,22 +94,6 @@ def run(*command: str, folder: Path | None = None) -> str:
     )
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
     return done.stdout
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def answer(url: str) -> bytes | None:
-    """The body, or None while nobody answers well."""
-    try:
-        with urllib.request.urlopen(url, timeout=5) as response:
-            body: bytes = response.read()
-            return body
-    except (urllib.error.URLError, ConnectionError):
-        return None
 
 
 def test_the_wheel_carries_migrations_pages_types_and_licences_and_nothing_of_the_workshop(wheel: Path) -> None:
@@ -152,48 +127,23 @@ def test_the_installed_program_makes_a_database_from_its_own_migrations(opmon: P
 
 
 def test_the_installed_service_watches_a_target_and_stops_when_asked(opmon: Path, target: str, tmp_path: Path) -> None:
-    listen = f"127.0.0.1:{free_port()}"
-    with (tmp_path / "words.txt").open("w+b") as words:
-        service = subprocess.Popen(
-            [str(opmon), "serve", "--target", target, "--listen", listen],
-            cwd=tmp_path,
-            env=clean_environment(tmp_path),
-            stdout=words,
-            stderr=subprocess.STDOUT,
-        )
-        try:
-            point = operating_point(f"http://{listen}", service)
-            page, metrics = answer(f"http://{listen}/"), answer(f"http://{listen}/metrics")
-            service.send_signal(signal.SIGTERM)
-            status = service.wait(timeout=20)
-        except BaseException as error:
-            words.seek(0)
-            error.add_note(words.read().decode(errors="replace")[-4000:])
-            raise
-        finally:
-            service.kill()
-            service.wait()
+    with service(target, tmp_path, program=[str(opmon)]) as installed:
+        point = first_operating_point(installed)
+        page, metrics = installed.wait_for("/"), installed.wait_for("/metrics")
+        assert installed.stop() == 0
     assert {2} == {level["level"] for level in point["running"]["occupancy"] if level["seconds"]}
-    assert page is not None
     assert b"opmon" in page
-    assert metrics is not None
     assert b"opmon_target_up" in metrics
-    assert status == 0
     assert (tmp_path / "opmon" / "opmon.db").is_file()
 
 
-def operating_point(
-    base: str, service: subprocess.Popen[bytes], seconds: float = 60
-) -> dict[str, dict[str, list[dict[str, float]]]]:
+def first_operating_point(installed: Process, seconds: float = 60) -> Any:
     """The first operating point that has observed anything."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        assert service.poll() is None, "the service ended by itself"
-        body = answer(f"{base}/api/v1/operating-point?window=5m")
-        point = json.loads(body) if body else None
+        point = installed.json("/api/v1/operating-point?window=5m")
         if point and point["running"]["occupancy"]:
-            found: dict[str, dict[str, list[dict[str, float]]]] = point
-            return found
+            return point
         time.sleep(0.5)
     message = f"nothing was observed within {seconds} s"
     raise AssertionError(message)
