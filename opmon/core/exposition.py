@@ -28,6 +28,7 @@ _LABEL = re.compile(
     r'(?:=[ \t]*+"(?P<value>(?:[^"\\]++|\\.)*+)"[ \t]*+)?(?:,|$)',
     re.ASCII,
 )
+_NAME = re.compile(r"[a-zA-Z_:][\w:]*+", re.ASCII)
 _ESCAPE = re.compile(r'\\([\\n"])')
 
 
@@ -45,8 +46,9 @@ class Page:
 
     `samples`: by exposed name, in the page's order. `duplicates`: series that the page gives more than once; their
     first value is kept in `samples`, and is not to be trusted. `sample_lines` counts well-formed samples of any name,
-    `skipped` the lines that are neither sample nor comment, `first_skipped` the first of them. Lines of other names
-    are examined only when their head is new.
+    `skipped` the lines that are neither sample nor comment, `first_skipped` the first of them; `skipped_names` are
+    the names that such lines begin with: what is left of those is not all that the page meant to say. Lines of other
+    names are examined only when their head is new.
     """
 
     samples: dict[str, list[tuple[Series, float]]] = field(default_factory=dict)
@@ -55,10 +57,13 @@ class Page:
     comment_lines: int = 0
     skipped: int = 0
     first_skipped: str = ""
+    skipped_names: set[str] = field(default_factory=set)
 
     def skip(self, line: str) -> None:
         """Counts a line that cannot be read."""
         self.skipped += 1
+        if (match := _NAME.match(line)) and len(self.skipped_names) < MOST_HEADS:
+            self.skipped_names.add(match[0])
         self.first_skipped = self.first_skipped or line[:200]
 
 
@@ -101,12 +106,17 @@ class Reader:
             page.comment_lines += bool(stripped)
             return
         match = _SAMPLE.match(stripped)
-        named = _named(match) if match else None
-        if match is None or named is None or parse_value(match["value"]) is None:
+        if match is None or parse_value(match["value"]) is None:
             page.skip(stripped)
             return
-        name, labels = named
-        series = self._intern(name, labels) if self._wanted is None or name in self._wanted else None
+        series = None
+        if self._wanted is None or match["name"] is None or match["name"] in self._wanted:
+            named = _named(match)
+            if named is None:
+                page.skip(stripped)
+                return
+            series = self._intern(*named) if self._wanted is None or named[0] in self._wanted else None
+        # Remembered only if the head is name and labels and nothing else: no timestamp, no exemplar, no odd space.
         plain = stripped == line and len(head) + 1 == match.start("value") and match.end("value") == len(line)
         if plain and len(head) <= LONGEST_HEAD:
             self._heads[head] = series

@@ -113,6 +113,10 @@ class _Reading:
     def _rows(self, name: str) -> list[tuple[Series, float]]:
         return self.page.samples.get(self.prefix + name, [])
 
+    def _is_incomplete(self, rows: list[tuple[Series, float]]) -> bool:
+        """Whether the page has a line of this name that could not be read: a sum without it would be too small."""
+        return bool(self.page.skipped_names and rows) and rows[0][0].name in self.page.skipped_names
+
     def _sample_of(self, series: Series) -> SeriesSample:
         return self.series.setdefault(self._key(series), SeriesSample())
 
@@ -144,6 +148,9 @@ class _Reading:
     def _read_level(self, canonical: str, rows: list[tuple[Series, float]]) -> None:
         """A gauge of requests. One unusable value makes the sum over its labels unknown, and is a fault of the page."""
         spoilt: set[SeriesKey] = set()
+        if self._is_incomplete(rows):
+            self.faults.append(("not_finite", _skipped_detail(self.page)))
+            spoilt.update(self._key(series) for series, _ in rows)
         for series, value in rows:
             fault = _level_fault(series, value, self.page)
             if fault is not None:
@@ -163,20 +170,24 @@ class _Reading:
         self, rows: list[tuple[Series, float]], over: Callable[[list[float]], float]
     ) -> dict[SeriesKey, float]:
         """One value per engine of a model: the largest over the processes that report it, then `over` other labels."""
+        keys = [self._key(series) for series, _ in rows]
+        if len(set(keys)) == len(rows):
+            return {key: value for key, (_, value) in zip(keys, rows, strict=True)}
         processes = self.engine.process_labels
         groups: dict[SeriesKey, dict[frozenset[tuple[str, str]], float]] = {}
-        for series, value in rows:
+        for key, (series, value) in zip(keys, rows, strict=True):
             rest = frozenset(item for item in series.labels.items() if item[0] not in processes)
-            group = groups.setdefault(self._key(series), {})
+            group = groups.setdefault(key, {})
             group[rest] = max(value, group.get(rest, value))
         return {key: over(list(group.values())) for key, group in groups.items()}
 
     def _read_counter(self, canonical: str, rows: list[tuple[Series, float]]) -> None:
         """A counter, summed over further labels; unknown where one of its values is unusable."""
         spoilt: set[SeriesKey] = set()
+        incomplete = self._is_incomplete(rows)
         for series, value in rows:
             counters = self._sample_of(series).counters
-            if not math.isfinite(value) or series in self.page.duplicates:
+            if incomplete or not math.isfinite(value) or series in self.page.duplicates:
                 spoilt.add(self._key(series))
             else:
                 counters[canonical] = counters.get(canonical, 0.0) + value
@@ -292,7 +303,8 @@ def _nothing_detail(page: Page, engine: str) -> str:
     if not page.sample_lines:
         return "the answer has no samples"
     if engine:
-        return f"metrics of {engine}, but none says how many requests run"
+        words = f"metrics of {engine}, but none says how many requests run"
+        return f"{words}; {_skipped_detail(page)}" if page.skipped else words
     return f"{page.sample_lines} samples, none of a known engine (is it started with --disable-log-stats?)"
 
 
@@ -319,4 +331,4 @@ def _bound(series: Series) -> float | None:
 def _skipped_detail(page: Page) -> str:
     if not page.skipped:
         return ""
-    return f"{page.skipped} lines could not be read, the first: {page.first_skipped!r}"
+    return f"lines that could not be read: {page.skipped}, the first: {page.first_skipped!r}"
