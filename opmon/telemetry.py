@@ -12,7 +12,7 @@ from enum import StrEnum
 
 Labels = tuple[str, ...]
 
-TASKS = ("scrape", "evaluate", "roll_up", "retain")
+TASKS = ("scrape", "learn", "flush", "evaluate", "roll_up", "retain")
 MOST_LABELS = 200
 LONGEST_LABEL = 200
 OTHER = "other"
