@@ -11,9 +11,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 from urllib.parse import quote
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, select
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url, select
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.pool import QueuePool
 
@@ -114,7 +115,7 @@ class Database:
         if self._writer is not None:
             self._writer.dispose()
 
-    def __enter__(self) -> Database:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -165,6 +166,12 @@ def is_busy(error: BaseException) -> bool:
     state = getattr(error.orig, "sqlstate", None)
     lost = isinstance(error, OperationalError) and state is None
     return error.connection_invalidated or lost or str(state or "").startswith(_RETRY_STATES)
+
+
+def new_key(connection: Connection, table: Table, **values: object) -> int:
+    """Inserts a row into a table that numbers its rows; the number."""
+    key = connection.execute(table.insert().values(**values)).inserted_primary_key
+    return int(key[0]) if key is not None else 0
 
 
 def _require_place(url: URL, *, create: bool) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Integer, LargeBinary, MetaData, Table, Text
 from sqlalchemy import UniqueConstraint as Unique
-from sqlalchemy.types import REAL
+from sqlalchemy.types import REAL, TypeEngine
 
 from opmon.core.model import PULSE_COUNTERS
 
-INTEGER = BigInteger().with_variant(Integer(), "sqlite")
-REAL_NUMBER = Double().with_variant(REAL(), "sqlite")
+INTEGER: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
+REAL_NUMBER: TypeEngine[float] = Double().with_variant(REAL(), "sqlite")
 TEXT = Text()
 BLOB = LargeBinary()
 

@@ -1,0 +1,65 @@
+"""The epochs of a target: the stretches within which its counters may be compared.
+
+Contains no judgement of when an epoch ends; that is `opmon.core.states`. An epoch lasts until the next one begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, and_, insert, select, update
+
+from opmon.core.model import Epoch
+from opmon.store.schema import EPOCHS
+
+_IDENTITY = msgspec.json.Decoder(dict[str, str])
+
+
+def save(connection: Connection, target: int, epoch: Epoch) -> None:
+    """Keeps an epoch; one of that number that is there already (more of its identity was learnt) is replaced."""
+    values = {
+        "start_ms": epoch.start_ms,
+        "cause": epoch.cause,
+        "detail": epoch.detail,
+        "identity": msgspec.json.encode(dict(epoch.identity)).decode(),
+        "process_start_seconds": epoch.process_start_seconds,
+    }
+    this_one = and_(EPOCHS.c.target == target, EPOCHS.c.number == epoch.number)
+    if connection.execute(update(EPOCHS).where(this_one).values(**values)).rowcount == 0:
+        connection.execute(insert(EPOCHS).values(target=target, number=epoch.number, **values))
+
+
+def read(connection: Connection, target: int, start_ms: int, end_ms: int) -> Sequence[Epoch]:
+    """The epochs that overlap `[start_ms, end_ms)`, in order."""
+    return [
+        epoch
+        for epoch in _all(connection, target)
+        if epoch.start_ms < end_ms and (epoch.end_ms is None or epoch.end_ms > start_ms)
+    ]
+
+
+def current(connection: Connection, target: int) -> Epoch | None:
+    """The epoch that began last; None before the first answer."""
+    epochs = _all(connection, target)
+    return epochs[-1] if epochs else None
+
+
+def _all(connection: Connection, target: int) -> list[Epoch]:
+    chosen = select(EPOCHS).where(EPOCHS.c.target == target).order_by(EPOCHS.c.start_ms, EPOCHS.c.number)
+    rows = connection.execute(chosen).all()
+    ends: list[int | None] = [row.start_ms for row in rows[1:]]
+    return [_epoch(row, end_ms) for row, end_ms in zip(rows, [*ends, None], strict=False)]
+
+
+def _epoch(row: Row[Any], end_ms: int | None) -> Epoch:
+    return Epoch(
+        number=row.number,
+        start_ms=row.start_ms,
+        end_ms=end_ms,
+        cause=row.cause,
+        detail=row.detail,
+        identity=_IDENTITY.decode(row.identity),
+        process_start_seconds=row.process_start_seconds,
+    )
