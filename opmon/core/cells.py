@@ -1,12 +1,19 @@
 """A benchmark's cells: what one row of a sweep says, whatever tool wrote it.
 
-Contains the values and how they pair; reading files is `opmon.sweeps`, judging is `opmon.core.recommend`.
+Contains the values, what follows from one cell alone (speeds derived from others, measured concurrency), and where a
+level lies among measured ones. Reading files is `opmon.sweeps`; which cells may be compared is `opmon.core.pairs`;
+judging is `opmon.core.recommend`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+RAMP_BELOW_RATIO = 0.9
+DECODE_ONLY_METHODS = ("decode_only", "decode", "tpot", "itl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +102,126 @@ class Sweep:
     def contents(self) -> tuple[str, ...]:
         """Contents in order of first appearance."""
         return tuple(dict.fromkeys(cell.content for cell in self.cells))
+
+
+# --- what follows from one cell alone -----------------------------------------------------------------------------
+
+
+def is_end_to_end(cell: Cell) -> bool:
+    """Whether the per-stream speed counts a request's whole elapsed time. Not stated: the column's meaning says yes."""
+    return cell.per_stream_method not in DECODE_ONLY_METHODS
+
+
+def per_stream_speed(cell: Cell) -> float | None:
+    """End-to-end tokens per second of one request, in the median; None without it.
+
+    Derived where it was not measured: `n / (TTFT + (n - 1) TPOT)` (DEFINITIONS 3). Never aggregate / concurrency and
+    never 1 / ITL: both are wrong by more than most differences that anybody looks for.
+    """
+    if cell.per_stream is not None:
+        return cell.per_stream if is_end_to_end(cell) else None
+    if cell.per_stream_p50 is not None and is_end_to_end(cell):
+        return cell.per_stream_p50
+    if cell.ttft is None or not cell.tpot or cell.output_tokens is None or cell.output_tokens < 1:
+        return None
+    return cell.output_tokens / (cell.ttft + (cell.output_tokens - 1) * cell.tpot)
+
+
+def is_per_stream_derived(cell: Cell) -> bool:
+    """Whether the per-stream speed comes from TTFT and TPOT, here or already in the file."""
+    if "per_stream" in cell.derived:
+        return True
+    return per_stream_speed(cell) is not None and cell.per_stream is None and cell.per_stream_p50 is None
+
+
+def decode_speed(cell: Cell) -> float | None:
+    """Tokens per second after the first one (1 / TPOT); None without it. A decode-only per-stream figure is this."""
+    if cell.decode is not None:
+        return cell.decode
+    if cell.tpot:
+        return 1 / cell.tpot
+    return cell.per_stream if not is_end_to_end(cell) else None
+
+
+def decode_speed_less_ttft(cell: Cell) -> float | None:
+    """`(n - 1) / (n / per-stream - TTFT)`: the decode speed that is left when the TTFT is taken off a whole request."""
+    speed = per_stream_speed(cell)
+    if not speed or cell.ttft is None or cell.output_tokens is None or cell.output_tokens <= 1:
+        return None
+    decoding = cell.output_tokens / speed - cell.ttft
+    return (cell.output_tokens - 1) / decoding if decoding > 0 else None
+
+
+def measured_concurrency(cell: Cell) -> float | None:
+    """Requests that were in flight on average: requests/s x mean e2e (Little's law), else aggregate / per-stream.
+
+    None where neither is recorded, which changes nothing.
+    """
+    if cell.requests_per_second is not None and cell.e2e is not None:
+        return cell.requests_per_second * cell.e2e
+    speed = cell.per_stream if cell.per_stream is not None else cell.per_stream_p50
+    if cell.aggregate is not None and speed and is_end_to_end(cell):
+        return cell.aggregate / speed
+    return None
+
+
+def is_ramp(cell: Cell) -> bool:
+    """Whether the cell's aggregate is ramp and drain: measured concurrency under 90 % of the nominal one."""
+    if "ramp" in cell.flags:
+        return True
+    measured = measured_concurrency(cell)
+    return measured is not None and cell.concurrency is not None and measured < RAMP_BELOW_RATIO * cell.concurrency
+
+
+def has_failures(cell: Cell) -> bool:
+    """Whether requests failed. Not recorded is not the same as none, but it cannot be held against a cell."""
+    return bool(cell.failed_requests) or cell.completed_requests == 0 or "failed_requests" in cell.flags
+
+
+# --- where a level lies among measured ones -----------------------------------------------------------------------
+
+
+def octaves(value: float, other: float) -> float:
+    """Distance on a logarithmic axis, in doublings; both must be above 0."""
+    return abs(math.log2(value / other))
+
+
+def nearest(level: float, measured: Sequence[float]) -> float:
+    """The measured level nearest to `level` in octaves; ties go to the lower. `measured` must not be empty."""
+    return min(measured, key=lambda one: (round(octaves(one, level), 9), one))
+
+
+def bracket(level: float, measured: Sequence[float]) -> tuple[float, float] | None:
+    """The two measured levels around `level`, or (level, level) where it is measured; None outside. Sorted input."""
+    place = bisect_left(measured, level)
+    if place < len(measured) and measured[place] == level:
+        return level, level
+    if place in (0, len(measured)):
+        return None
+    return measured[place - 1], measured[place]
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Shares of weight at, between and outside measured levels; they sum to 1."""
+
+    at: float
+    between: float
+    outside: float
+
+
+def shares(weights: Mapping[int, float], measured: Sequence[float]) -> Shares | None:
+    """How much of the weight lies at, between and outside the measured levels. None without weight."""
+    total = sum(weights.values())
+    if total <= 0:
+        return None
+    at = between = 0.0
+    for level, weight in weights.items():
+        around = bracket(level, measured)
+        if around is None:
+            continue
+        if around[0] == around[1]:
+            at += weight
+        else:
+            between += weight
+    return Shares(at / total, between / total, max(0.0, (total - at - between) / total))

@@ -1,0 +1,164 @@
+"""What a recommendation is asked: the live point it is for, and what the asker knows or declares.
+
+Contains the inputs and their reading (a content mix, default times); no judgement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from opmon.core.answers import CurvePoint, OperatingPoint
+from opmon.core.recommend.ratios import CANDIDATE, REFERENCE
+from opmon.core.turn import AFTER, BEFORE
+from opmon.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class LivePoint:
+    """Where the server runs. Occupancies map a level to milliseconds; what is not known is None.
+
+    `limited_ratio` is of in-system busy time. `ttft_seconds` and `decode_seconds` are means over the same requests;
+    `times_source` says whose they are (`server`: queue + prefill and decode; `client`: as a client reported them).
+    `server_ttft_seconds`: the server's part of a client's TTFT. `peak_minute_tokens_per_second`: the best minute's
+    output rate, None for no capacity stop. `curve`: the live speed at each level. `is_lower_bound`: the server was
+    busier while it was not observed. `source`: `live`, or the name of a file.
+    """
+
+    running: Mapping[int, int] = field(default_factory=dict)
+    in_system: Mapping[int, int] = field(default_factory=dict)
+    limited_ratio: float | None = None
+    prompt_tokens: float | None = None
+    output_tokens: float | None = None
+    ttft_seconds: float | None = None
+    decode_seconds: float | None = None
+    times_source: str = "server"
+    server_ttft_seconds: float | None = None
+    peak_minute_tokens_per_second: float | None = None
+    ceiling_requests: int | None = None
+    curve: tuple[CurvePoint, ...] = ()
+    sentence: str = ""
+    coverage_ratio: float | None = None
+    window_seconds: float = 0.0
+    is_lower_bound: bool = False
+    source: str = "live"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What can be said beside sweep and live point; None: not said.
+
+    `content`: a content of the sweep, or a mix by share of output tokens (`code=0.3,prose=0.7`). `live_is`:
+    `reference` or `candidate`, what the live server runs. `ttft_seconds`, `decode_seconds`: of a typical turn, and
+    `measured`, on which side of the switch (`before`, `after`). Lengths and ceiling override the live ones.
+    """
+
+    reference: str | None = None
+    candidate: str | None = None
+    content: str | None = None
+    live_is: str | None = None
+    prompt_tokens: float | None = None
+    output_tokens: float | None = None
+    ttft_seconds: float | None = None
+    decode_seconds: float | None = None
+    measured: str | None = None
+    ceiling: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """The two parts of a turn in seconds, on which side they were measured, and whose they are.
+
+    `server_part_ratio`: the server's part of the TTFT, None where it is not known.
+    """
+
+    ttft_seconds: float
+    decode_seconds: float
+    measured: str
+    source: str
+    server_part_ratio: float | None
+
+
+def live_point(point: OperatingPoint, curve: tuple[CurvePoint, ...] = ()) -> LivePoint:
+    """The live point of an operating point; levels go back to milliseconds, of which they were made."""
+    queue, prefill, decode = (
+        spread.mean
+        for spread in (point.latency.queue_seconds, point.latency.prefill_seconds, point.latency.decode_seconds)
+    )
+    has_times = queue is not None and prefill is not None and decode is not None
+    return LivePoint(
+        running={share.level: round(share.seconds * 1000) for share in point.running.occupancy},
+        in_system={share.level: round(share.seconds * 1000) for share in point.in_system.occupancy},
+        limited_ratio=point.queue.limited_ratio,
+        prompt_tokens=point.lengths.prompt_tokens.mean,
+        output_tokens=point.lengths.output_tokens.mean,
+        ttft_seconds=(queue or 0.0) + (prefill or 0.0) if has_times else None,
+        decode_seconds=decode if has_times else None,
+        peak_minute_tokens_per_second=point.throughput.peak_minute_output_tokens_per_second,
+        ceiling_requests=point.ceiling.requests,
+        curve=curve,
+        sentence=point.sentence,
+        coverage_ratio=point.coverage.ratio,
+        window_seconds=point.window.seconds,
+        is_lower_bound=any(warning.code == "missing_while_busy" for warning in point.warnings),
+    )
+
+
+def resolve_times(live: LivePoint, ask: Ask) -> Times | None:
+    """The times of a turn: typed in where they were typed, else the live ones; None without both parts.
+
+    `measured` defaults to `before` if the live server is the reference, else to `after`. Raises ConfigError where only
+    one of the two was typed.
+    """
+    measured = ask.measured or (BEFORE if ask.live_is == REFERENCE else AFTER)
+    if (ask.ttft_seconds is None) != (ask.decode_seconds is None):
+        message = "a turn has two parts: give both the TTFT and the decode time, or neither"
+        raise ConfigError(message)
+    if ask.ttft_seconds is not None and ask.decode_seconds is not None:
+        server = live.server_ttft_seconds if live.times_source == "client" else live.ttft_seconds
+        part = None if server is None or not ask.ttft_seconds else min(1.0, server / ask.ttft_seconds)
+        return Times(ask.ttft_seconds, ask.decode_seconds, measured, "typed", part)
+    if live.ttft_seconds is None or live.decode_seconds is None or live.ttft_seconds + live.decode_seconds <= 0:
+        return None
+    part = 1.0
+    if live.times_source == "client":
+        server = live.server_ttft_seconds
+        part = None if server is None or not live.ttft_seconds else min(1.0, server / live.ttft_seconds)
+    return Times(live.ttft_seconds, live.decode_seconds, measured, live.times_source, part)
+
+
+def check_ask(ask: Ask) -> None:
+    """Raises ConfigError for values that no answer could be given to."""
+    if ask.live_is not in (None, REFERENCE, CANDIDATE):
+        message = f"live_is must be `reference` or `candidate`, not {ask.live_is!r}"
+        raise ConfigError(message)
+    if ask.measured not in (None, BEFORE, AFTER):
+        message = f"measured must be `before` or `after`, not {ask.measured!r}"
+        raise ConfigError(message)
+    positive = {"prompt_tokens": ask.prompt_tokens, "output_tokens": ask.output_tokens, "ceiling": ask.ceiling}
+    for name, value in positive.items():
+        if value is not None and not 0 < value < float("inf"):
+            message = f"{name} must be above 0, not {value}"
+            raise ConfigError(message)
+
+
+def parse_mix(text: str) -> dict[str, float]:
+    """`code=0.3,prose=0.7` (or `code=30%,...`) as shares that sum to 1, a bare name as all of it. Raises ConfigError."""
+    if "=" not in text:
+        return {text.strip(): 1.0}
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = part.rpartition("=")
+        try:
+            share = float(number.strip().removesuffix("%")) / (100 if number.strip().endswith("%") else 1)
+        except ValueError:
+            share = -1.0
+        if not name.strip() or not 0 <= share < float("inf") or name.strip() in shares:
+            message = f"{text!r} is no content mix: write shares of the output tokens like code=0.3,prose=0.7"
+            raise ConfigError(message)
+        shares[name.strip()] = share
+    total = sum(shares.values())
+    if not 0.98 <= total <= 1.02:
+        message = f"the shares of the content mix {text!r} sum to {total:g}, not to 1"
+        raise ConfigError(message)
+    return {name: share / total for name, share in shares.items() if share > 0}

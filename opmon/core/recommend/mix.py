@@ -1,0 +1,128 @@
+"""From one answer per content to one verdict: a declared content, a mix, or an unknown content.
+
+Contains "Content" of DEFINITIONS 5; what a content says by itself is `content`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from opmon.core.answers import Combined
+from opmon.core.knee import AGGREGATE, BOTH, PER_STREAM
+from opmon.core.recommend.content import ContentResult, Setting
+from opmon.core.recommend.ratios import UNDECIDED, combine
+from opmon.core.recommend.verdicts import (
+    NO_DATA,
+    NOT_COMPARABLE,
+    Finding,
+    Number,
+    agree,
+    apply_capacity,
+    judge_numbers,
+)
+
+
+def unknown_content(results: Sequence[ContentResult]) -> Finding:
+    """One answer per content; if they differ, the content decides, and it is not known."""
+    words = {result.answer.verdict for result in results}
+    each = tuple(f"{result.answer.content or 'unlabelled'}: {result.answer.verdict}" for result in results)
+    if len(words) == 1:
+        verdict = results[0].answer.verdict
+        return Finding(
+            verdict, results[0].answer.reasons if len(results) == 1 else (*each, "every content says the same")
+        )
+    return Finding(
+        UNDECIDED, (*each, "content_unknown: the contents differ; say which you serve (for example code=0.3,prose=0.7)")
+    )
+
+
+def mixed(
+    setting: Setting, results: Mapping[str, ContentResult], tokens: Mapping[str, float]
+) -> tuple[Finding, Combined | None]:
+    """The verdict of a mix. `tokens`: the declared share of output tokens of every content, measured or not."""
+    measured = [result for result in results.values() if result.numbers]
+    if not measured:
+        words = {result.answer.verdict for result in results.values()}
+        verdict = NO_DATA if NO_DATA in words or not words else NOT_COMPARABLE
+        return Finding(verdict, tuple(reason for one in results.values() for reason in one.answer.reasons)), None
+    column = _column(measured)
+    columns = (PER_STREAM, AGGREGATE) if column == BOTH else (column,)
+    findings, combined = [], None
+    for reading in setting.readings:
+        shares = _time_shares(measured, tokens, reading)
+        if shares is None:
+            reason = "the mix cannot be weighted: the running configuration's aggregate is not known at every cell"
+            return Finding(UNDECIDED, (reason,)), None
+        numbers = [_combine(measured, shares, one, reading) for one in columns]
+        known = [number for number in numbers if number is not None]
+        findings.append(judge_numbers(known))
+        if combined is None and known:
+            combined = _combined(known, column)
+    finding = agree(findings, "it is not known which configuration the live server runs, and the verdict depends on it")
+    peak = setting.live.peak_minute_tokens_per_second
+    finding = apply_capacity(finding, peak, _largest(measured, tokens, 0), _largest(measured, tokens, 1))
+    return finding.capped(*_caps(results, tokens)), combined
+
+
+def _column(results: Sequence[ContentResult]) -> str:
+    columns = {result.answer.column for result in results}
+    return columns.pop() if len(columns) == 1 else BOTH
+
+
+def _time_shares(results: Sequence[ContentResult], tokens: Mapping[str, float], live_is: str) -> list[float] | None:
+    """Time is spent in proportion to tokens / speed of the running configuration at the cell."""
+    speeds = [result.running_aggregate.get(live_is) for result in results]
+    times = [
+        tokens[result.answer.content] / speed
+        for result, speed in zip(results, speeds, strict=True)
+        if speed is not None
+    ]
+    return [time / sum(times) for time in times] if len(times) == len(results) else None
+
+
+def _combine(results: Sequence[ContentResult], shares: Sequence[float], column: str, live_is: str) -> Number | None:
+    """Lows, middles and highs of the contents by the rule for levels, weights = time shares."""
+    numbers = [result.numbers[live_is].get(column) for result in results]
+    present = [(number, share) for number, share in zip(numbers, shares, strict=True) if number is not None]
+    if len(present) != len(results):
+        return None
+    known = [(number.middle, share) for number, share in present if number.middle is not None]
+    weights = [share for _, share in present]
+    first = present[0][0]
+    return Number(
+        kind=first.kind,
+        low=combine([number.low for number, _ in present], weights, live_is),
+        high=combine([number.high for number, _ in present], weights, live_is),
+        middle=combine([r for r, _ in known], [w for _, w in known], live_is) if known else None,
+        evidence_ratio=sum(number.evidence_ratio * share for number, share in present),
+        delta=max(number.delta for number, _ in present),
+        proxy_ratio=next((number.proxy_ratio for number, _ in present if number.proxy_ratio is not None), None),
+    )
+
+
+def _combined(numbers: Sequence[Number], column: str) -> Combined:
+    if len(numbers) == 1:
+        number = numbers[0]
+        return Combined(number.middle, number.low, number.high, column)
+    return Combined(None, min(one.low for one in numbers), max(one.high for one in numbers), column)
+
+
+def _largest(results: Sequence[ContentResult], tokens: Mapping[str, float], side: int) -> float | None:
+    """The largest aggregate that a configuration makes of the mix, tok/s: tokens add, times add."""
+    largest = [result.largest[side] for result in results]
+    seconds = sum(
+        tokens[result.answer.content] / speed for result, speed in zip(results, largest, strict=True) if speed
+    )
+    total = sum(tokens[result.answer.content] for result in results)
+    return total / seconds if seconds and all(largest) else None
+
+
+def _caps(results: Mapping[str, ContentResult], tokens: Mapping[str, float]) -> tuple[str, ...]:
+    unmeasured = [name for name in tokens if name not in results or not results[name].numbers]
+    caps = [
+        f"content {name!r} ({tokens[name]:.0%} of the output tokens) has no fair pair in the sweep"
+        for name in unmeasured
+    ]
+    for result in results.values():
+        caps += [f"{result.answer.content}: {cap}" for cap in result.caps]
+    return tuple(caps)
