@@ -19,7 +19,7 @@ WORKERS ?= 2
 # make fuzz, make soak
 MINUTES ?= 30
 
-.PHONY: help run test check format docs live soak fuzz bench wheel lock peers install clean
+.PHONY: help run test check cover format docs live soak fuzz bench wheel lock peers install clean
 
 help: ## this list
 	@echo "opmon: make TARGET, where TARGET is one of"; echo
@@ -37,10 +37,12 @@ test: $(VENV)/.installed-dev peers ## runs the tests, and ends by saying what wa
 	$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
 
 check: $(VENV)/.installed-dev ## lint, types, layers
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports --no-logo
+	@faults=; for one in "ruff check --quiet ." "ruff format --quiet --check ." mypy "lint-imports --no-logo"; do \
+		echo "# $$one"; $(BIN)/$$one || faults="$$faults; $$one"; done; \
+	[ -z "$$faults" ] || { echo "faults in$${faults#;}" >&2; exit 1; }
+
+cover: $(VENV)/.installed-dev ## the tests again, with the lines and branches that none of them reached
+	$(PY) -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report term $(ARGS)
 
 format: $(VENV)/.installed-dev ## lets ruff format and repair
 	$(BIN)/ruff check --fix .
