@@ -14,89 +14,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import ceil, inf
 
 from opmon.simulator.books import Books
+from opmon.simulator.stream import DUE_STEPS, WHOLE_TOKEN, EngineConfig, Request, Stream, enter
 
-_DUE_STEPS = 1e-7  # rounding that accumulates on the clock of steps
 _DUE_MS = 1e-6
-_TOKEN = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class EngineConfig:
-    """One engine as it was started. `step_ms`, `step_ms_per_stream`, `step_ms_per_prompt_token` are a, b and c.
-
-    `draft_positions` 0 means no speculative decoding. `aborts_freeze_gauges`: when everything in flight is aborted at
-    once, the gauges keep their last values until the next request (seen in vLLM 0.9.1 to 0.10.1, vllm issue 22545).
-    `prompt_kv_at_once`: the KV blocks of a prompt are taken when it is scheduled, not chunk by chunk, so that nothing
-    at all moves during a long prefill.
-    """
-
-    model_name: str = "simulated-27b"
-    engine_index: str = "0"
-    max_num_seqs: int = 64
-    max_model_len: int = 131_072
-    step_ms: float = 28.6
-    step_ms_per_stream: float = 5.4
-    step_ms_per_prompt_token: float = 0.73
-    max_num_batched_tokens: int = 2048
-    kv_blocks: int = 65_536
-    block_size: int = 16
-    draft_positions: int = 0
-    aborts_freeze_gauges: bool = False
-    prompt_kv_at_once: bool = False
-
-    @property
-    def kv_tokens(self) -> int:
-        """Tokens that the KV cache holds."""
-        return self.kv_blocks * self.block_size
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a client asks for, and how it will end. `patience_ms`: the client hangs up after so long, if not None."""
-
-    prompt_tokens: int
-    output_tokens: int
-    cached_tokens: int = 0
-    acceptance_length: float = 1.0
-    max_tokens: int = 4096
-    finish_reason: str = "stop"
-    patience_ms: float | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Stream:
-    """One request inside the engine. `origin` is the reading of the step clock at which its decoding began."""
-
-    request: Request
-    arrived_ms: float
-    steps_total: int
-    tokens_per_step: float
-    accepted_by_position: tuple[float, ...]
-    to_compute: int
-    scheduled_ms: float | None = None
-    first_token_ms: float | None = None
-    last_output_ms: float = 0.0
-    origin: float = 0.0
-    steps_done: int = 0
-    preemptions: int = 0
-    booked_tokens: int = 0
-    booked_chunks: int = 0
-
-    @property
-    def end_step(self) -> float:
-        return self.origin + self.steps_total
-
-    def chunks(self, steps: float) -> int:
-        """Whole steps since the first token when the step clock reads `steps`."""
-        return min(self.steps_total, int(steps - self.origin + _DUE_STEPS))
-
-    def tokens_after(self, chunks: int) -> int:
-        """Output tokens after so many steps; the first token comes from the prefill."""
-        return 1 + int(self.tokens_per_step * chunks + _TOKEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,20 +38,6 @@ class Reading:
     output_tokens: int
     chunks: int
     accepted_by_position: tuple[int, ...]
-
-
-@lru_cache(maxsize=4096)
-def acceptance_by_position(accepted: float, positions: int) -> tuple[float, ...]:
-    """Accepted draft tokens per step at each position, falling geometrically, `accepted` in all."""
-    if positions == 0 or accepted <= 0:
-        return (0.0,) * positions
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if sum(middle**p for p in range(1, positions + 1)) < accepted else (low, middle)
-    shares = [high**p for p in range(1, positions + 1)]
-    scale = accepted / sum(shares)
-    return tuple(min(1.0, share * scale) for share in shares)
 
 
 @dataclass(slots=True)
@@ -174,6 +83,7 @@ class Engine:
         self._steps = 0.0
         self._pace = _Pace()
         self._held_ms = 0.0
+        self._arrivals = False
 
     # --- what can be seen ------------------------------------------------------------------------------------------
 
@@ -195,13 +105,16 @@ class Engine:
             done = stream.chunks(self._steps)
             tokens += stream.tokens_after(done) - stream.booked_tokens
             chunks += done - stream.booked_chunks
-        accepted = tuple(min(chunks, int(value + _TOKEN)) for value in self.books.accepted_by_position)
+        accepted = tuple(min(chunks, int(value + WHOLE_TOKEN)) for value in self.books.accepted_by_position)
         return Reading(tokens, chunks, accepted)
 
     # --- what happens to it ----------------------------------------------------------------------------------------
 
     def submit(self, request: Request) -> Stream:
-        """Takes a request into the queue, now. Refuses with ValueError what could never run."""
+        """Takes a request into the queue; who comes at the same instant is scheduled together, by the next `advance`.
+
+        Refuses with ValueError what could never run.
+        """
         longest = min(self.config.max_model_len, self.config.kv_tokens)
         if request.prompt_tokens < 1 or request.output_tokens < 1:
             message = "a request has at least one prompt token and one output token"
@@ -210,9 +123,10 @@ class Engine:
             message = f"{request.prompt_tokens} + {request.output_tokens} tokens do not fit into {longest}"
             raise ValueError(message)
         self.frozen = None
-        stream = self._stream(request)
+        stream = enter(request, self.config, self.now_ms)
         self.waiting.append(stream)
-        self._schedule()
+        self._arrivals = True
+        self.next_event_ms = self.now_ms
         return stream
 
     def abort(self, streams: list[Stream]) -> None:
@@ -241,7 +155,7 @@ class Engine:
         """Moves to `to_ms`, which must not lie beyond `next_event_ms`; returns the requests that finished then."""
         elapsed_ms = max(0.0, to_ms - self.now_ms)
         due = to_ms >= self.next_event_ms - _DUE_MS
-        self._flow(elapsed_ms, due=due)
+        self._flow(elapsed_ms, due=due and not self._arrivals)
         self.now_ms = max(self.now_ms, to_ms)
         return self._settle() if due else []
 
@@ -270,7 +184,7 @@ class Engine:
         config, count = self.config, len(self.decoding)
         prompt_tokens = self._prefill.tokens / self._prefill.steps if self._prefill else 0.0
         if self.halted or (not count and not self._prefill):
-            self._pace, self.next_event_ms = _Pace(), inf
+            self._pace, self.next_event_ms = _Pace(), self.now_ms if self._arrivals else inf
             return
         step_ms = config.step_ms + config.step_ms_per_stream * count + config.step_ms_per_prompt_token * prompt_tokens
         tokens = sum(stream.tokens_per_step for stream in self.decoding)
@@ -279,21 +193,21 @@ class Engine:
         ends += [self._prefill.end_step] if self._prefill else []
         until = min(*ends, self._kv_full_step(tokens), inf)
         self._pace = _Pace(step_ms, count, tokens, accepted, until)
-        self.next_event_ms = self.now_ms + max(0.0, until - self._steps) * step_ms
+        self.next_event_ms = self.now_ms + (0.0 if self._arrivals else max(0.0, until - self._steps) * step_ms)
 
     # --- events ----------------------------------------------------------------------------------------------------
 
     def _settle(self) -> list[Stream]:
         """Everything that is due on the step clock, in the order of a scheduler's step."""
         finished: list[Stream] = []
-        if self._prefill and self._steps >= self._prefill.end_step - _DUE_STEPS:
+        if self._prefill and self._steps >= self._prefill.end_step - DUE_STEPS:
             streams, self._prefill = self._prefill.streams, None
             for stream in streams:
                 self._end_prefill(stream)
                 self.decoding.append(stream)
             if not self._pace.decoding:
                 self.books.iterations.observe(float(sum(s.to_compute for s in streams) + len(streams)))
-        for stream in [s for s in self.decoding if self._steps >= s.end_step - _DUE_STEPS]:
+        for stream in [s for s in self.decoding if self._steps >= s.end_step - DUE_STEPS]:
             self._leave(stream)
             self._book_finish(stream)
             finished.append(stream)
@@ -302,7 +216,8 @@ class Engine:
 
     def _schedule(self) -> None:
         """Makes room where memory is full, lets the queue in as far as seats, memory and prompt budget go."""
-        while self.running > 1 and self.decoding and self._kv_free() <= _TOKEN:
+        self._arrivals = False
+        while self.running > 1 and self.decoding and self._kv_free() <= WHOLE_TOKEN:
             self._preempt(self.decoding[-1])
         if self._prefill is None and not self.halted:
             self._admit()
@@ -351,22 +266,6 @@ class Engine:
             self.waiting.remove(stream)
 
     # --- booking ---------------------------------------------------------------------------------------------------
-
-    def _stream(self, request: Request) -> Stream:
-        positions = self.config.draft_positions
-        longest = min(request.acceptance_length, positions + 1.0) if positions else 1.0
-        rest = request.output_tokens - 1
-        steps = max(1, round(rest / longest)) if rest else 0
-        steps = max(steps, ceil(rest / (positions + 1)))
-        per_step = rest / steps if steps else 1.0
-        return Stream(
-            request,
-            self.now_ms,
-            steps,
-            per_step,
-            acceptance_by_position(per_step - 1.0, positions),
-            max(1, request.prompt_tokens - request.cached_tokens),
-        )
 
     def _book_output(self, stream: Stream) -> None:
         """Moves what a stream has put out from the live reading into the books."""

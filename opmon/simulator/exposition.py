@@ -1,111 +1,55 @@
-"""The page of a simulated server: the families, labels and bounds of vLLM 0.32, in its order, as text.
+"""The metrics of a simulated server: the families, labels and bounds of vLLM 0.32, in its order.
 
-Contains no numbers of its own: it reads engines. The filter by sample name does what the Python client's ASGI
-application does with `name[]`: single samples of a family remain, with the family's header.
+Contains no mechanics: each family is a name, a type, a text and where its numbers stand in an engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
-from prometheus_client.utils import floatToGoString
+from opmon.simulator.books import FINISH_REASONS, Books, Histogram
+from opmon.simulator.engine import Engine
+from opmon.simulator.page import Family, Lines, Page, Read, Scrape, Values, header, label_text, number
+from opmon.simulator.stream import EngineConfig
 
-from opmon.simulator.books import FINISH_REASONS, Histogram
-from opmon.simulator.engine import Engine, EngineConfig, Gauges, Reading
-
-CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 _HANDLER = {"handler": "/v1/chat/completions"}
+_LOADING_SECONDS = 22.5  # a real server registers its metrics after the weights are loaded
 
 
-@dataclass(slots=True)
-class Scrape:
-    """What one scrape reads of one engine, taken once for all lines."""
+_COUNTERS: tuple[tuple[str, str, Read], ...] = (
+    ("prefix_cache_queries", "Tokens asked of the prefix cache.", lambda s: (s.engine.books.prefix_queries,)),
+    ("prefix_cache_hits", "Tokens found in the prefix cache.", lambda s: (s.engine.books.prefix_hits,)),
+    ("external_prefix_cache_queries", "Tokens asked of a connector's cache.", lambda _s: (0.0,)),
+    ("external_prefix_cache_hits", "Tokens found in a connector's cache.", lambda _s: (0.0,)),
+    ("mm_cache_queries", "Items asked of the multi-modal cache.", lambda _s: (0.0,)),
+    ("mm_cache_hits", "Items found in the multi-modal cache.", lambda _s: (0.0,)),
+    ("num_preemptions", "Preemptions.", lambda s: (s.engine.books.preemptions,)),
+    ("prompt_tokens", "Prompt tokens.", lambda s: (s.engine.books.prompt_tokens,)),
+)
 
-    engine: Engine
-    gauges: Gauges
-    reading: Reading
-
-
-Values = Callable[[list[Scrape], float], Sequence[float]]
-
-
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Sample lines that get their values together: the text before each value, and whence the values come."""
-
-    names: tuple[str, ...]
-    prefixes: tuple[str, ...]
-    values: Values
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """HELP and TYPE, and the lines below them."""
-
-    header: str
-    lines: tuple[Lines, ...]
-
-
-@dataclass(slots=True)
-class _Plan:
-    """The families that a set of names leaves; each line group with the indexes that remain (None: all)."""
-
-    families: list[tuple[str, list[tuple[Lines, tuple[int, ...] | None]]]] = field(default_factory=list)
+_HISTOGRAMS: tuple[tuple[str, str, Callable[[Books], Histogram]], ...] = (
+    ("request_prompt_tokens", "Prompt tokens of a request.", lambda b: b.prompt_length),
+    ("request_generation_tokens", "Output tokens of a request.", lambda b: b.output_length),
+    ("iteration_tokens_total", "Tokens of a step.", lambda b: b.iterations),
+    ("request_max_num_generation_tokens", "Largest output of a request's choices.", lambda b: b.max_output_length),
+    ("request_params_n", "Choices asked for.", lambda b: b.choices),
+    ("request_params_max_tokens", "The limit asked for.", lambda b: b.max_tokens),
+    ("time_to_first_token_seconds", "Time to the first token.", lambda b: b.ttft),
+    ("inter_token_latency_seconds", "Time between outputs.", lambda b: b.itl),
+    ("request_time_per_output_token_seconds", "Decode time by token of a request.", lambda b: b.tpot),
+    ("e2e_request_latency_seconds", "Whole time of a request.", lambda b: b.e2e),
+    ("request_queue_time_seconds", "Time in the queue.", lambda b: b.queue),
+    ("request_inference_time_seconds", "Time being executed.", lambda b: b.inference),
+    ("request_prefill_time_seconds", "Time of the prefill.", lambda b: b.prefill),
+    ("request_decode_time_seconds", "Time of the decode.", lambda b: b.decode),
+    ("request_num_preemptions", "Preemptions of a request.", lambda b: b.request_preemptions),
+    ("request_prefill_kv_computed_tokens", "Prompt tokens computed.", lambda b: b.prefill_computed),
+)
 
 
-class Exposition:
-    """The page of one process that started at `start_seconds` (Unix time) with these engines."""
-
-    def __init__(self, engines: Sequence[Engine], start_seconds: float) -> None:
-        self._engines = tuple(engines)
-        builder = _Builder(self._engines, start_seconds)
-        self._families = builder.build()
-        self._plans: dict[tuple[str, ...] | None, _Plan] = {}
-
-    def page(self, uptime_seconds: float, names: Sequence[str] | None = None) -> bytes:
-        """The text, UTF-8; with `names` only samples with one of these names. Unknown names leave nothing."""
-        key = None if names is None else tuple(names)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plans[key] = _plan(self._families, key)
-        scrapes = [Scrape(engine, engine.gauges(), engine.read()) for engine in self._engines]
-        parts: list[str] = []
-        for header, groups in plan.families:
-            parts.append(header)
-            for lines, kept in groups:
-                values = lines.values(scrapes, uptime_seconds)
-                for index in range(len(lines.prefixes)) if kept is None else kept:
-                    parts.append(f"{lines.prefixes[index]}{floatToGoString(values[index])}\n")
-        return "".join(parts).encode()
-
-
-def _plan(families: Iterable[Family], names: tuple[str, ...] | None) -> _Plan:
-    plan = _Plan()
-    for family in families:
-        groups: list[tuple[Lines, tuple[int, ...] | None]] = []
-        for lines in family.lines:
-            kept = None if names is None else tuple(i for i, name in enumerate(lines.names) if name in names)
-            if kept is None or kept:
-                groups.append((lines, kept))
-        if groups or names is None:
-            plan.families.append((family.header, groups))
-    return plan
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    """Labels as text, sorted by name, escaped."""
-    if not labels:
-        return ""
-    return "{" + ",".join(f'{name}="{_escape(value)}"' for name, value in sorted(labels.items())) + "}"
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-
-
-def _header(name: str, kind: str, text: str) -> str:
-    return f"# HELP {name} {text}\n# TYPE {name} {kind}\n"
+def exposition(engines: Sequence[Engine], start_seconds: float) -> Page:
+    """The page of a process that started at `start_seconds` (Unix time) with these engines."""
+    return Page(engines, _Builder(engines, start_seconds).build())
 
 
 class _Builder:
@@ -115,14 +59,16 @@ class _Builder:
         self._engines = engines
         self._start = start_seconds
         self._families: list[Family] = []
-        self._created = start_seconds + 22.5  # the metrics are registered after the weights are loaded
+        self._created = start_seconds + _LOADING_SECONDS
         self._positions = max(engine.config.draft_positions for engine in engines)
 
     def build(self) -> tuple[Family, ...]:
         self._process()
         if self._positions:
             self._speculation()
-        self._engine_gauges_and_counters()
+        self._gauges()
+        self._counters()
+        self._rejections()
         self._histograms()
         self._cache_config()
         self._http()
@@ -139,7 +85,7 @@ class _Builder:
         values = tuple(samples.values())
         prefixes = tuple(f"{name}{labels} " for labels in samples)
         self._families.append(
-            Family(_header(name, kind, text), (Lines((name,) * len(values), prefixes, lambda _s, _u: values),))
+            Family(header(name, kind, text), (Lines((name,) * len(values), prefixes, lambda _s, _u: values),))
         )
 
     def _moments(self, base: str, text: str, labels: Sequence[str]) -> None:
@@ -148,55 +94,40 @@ class _Builder:
             f"{base}_created", "gauge", text, {tail: self._created + 1e-5 * i for i, tail in enumerate(labels)}
         )
 
-    def _plain(  # noqa: PLR0913 - a family is these things
-        self, kind: str, name: str, text: str, read: Callable[[Scrape], Sequence[float]], label: str = "",
-        values: Sequence[str] = ("",),
-    ) -> list[str]:  # fmt: skip
+    def _plain(
+        self, kind: str, name: str, text: str, read: Read, label: str = "", values: Sequence[str] = ("",)
+    ) -> list[str]:
         """A gauge or counter of every engine, one sample per value of the extra label. Returns the label texts."""
         tails: list[str] = []
         groups: list[Lines] = []
         for index in range(len(self._engines)):
-            mine = [_labels(self._series(index) | ({label: value} if label else {})) for value in values]
+            mine = [label_text(self._series(index) | ({label: value} if label else {})) for value in values]
             prefixes = tuple(f"{name}{tail} " for tail in mine)
-            groups.append(Lines((name,) * len(mine), prefixes, lambda scrapes, _u, i=index: read(scrapes[i])))
+            groups.append(Lines((name,) * len(mine), prefixes, _of_engine(index, read)))
             tails += mine
-        self._families.append(Family(_header(name, kind, text), tuple(groups)))
+        self._families.append(Family(header(name, kind, text), tuple(groups)))
         return tails
 
-    def _counter(  # noqa: PLR0913 - as above
-        self, base: str, text: str, read: Callable[[Scrape], Sequence[float]], label: str = "",
-        values: Sequence[str] = ("",),
-    ) -> None:  # fmt: skip
+    def _counter(self, base: str, text: str, read: Read, label: str = "", values: Sequence[str] = ("",)) -> None:
         self._moments(base, text, self._plain("counter", f"{base}_total", text, read, label, values))
 
     def _histogram(
-        self, base: str, text: str, of: Callable[[Engine], Histogram], count: Callable[[Scrape], int] | None = None
+        self, base: str, text: str, of: Callable[[Books], Histogram], count: Callable[[Scrape], int] | None = None
     ) -> None:
-        groups: list[Lines] = []
-        tails: list[str] = []
-        for index, engine in enumerate(self._engines):
-            series = self._series(index)
-            bounds = [*(floatToGoString(bound) for bound in of(engine).bounds), "+Inf"]
-            tail = _labels(series)
-            groups.append(
-                Lines(
-                    (*[f"{base}_bucket"] * len(bounds), f"{base}_count", f"{base}_sum"),
-                    (
-                        *(f"{base}_bucket{_labels(series | {'le': bound})} " for bound in bounds),
-                        f"{base}_count{tail} ",
-                        f"{base}_sum{tail} ",
-                    ),
-                    lambda scrapes, _u, i=index: _observations(scrapes[i], of, count),
-                )
+        tails = [label_text(self._series(index)) for index in range(len(self._engines))]
+        groups = [
+            _bucket_lines(
+                base, self._series(index), of(engine.books), _of_engine(index, lambda s: _observations(s, of, count))
             )
-            tails.append(tail)
-        self._families.append(Family(_header(base, "histogram", text), tuple(groups)))
+            for index, engine in enumerate(self._engines)
+        ]
+        self._families.append(Family(header(base, "histogram", text), tuple(groups)))
         self._moments(base, text, tails)
 
     # --- the families ----------------------------------------------------------------------------------------------
 
     def _process(self) -> None:
-        generations = [_labels({"generation": str(number)}) for number in range(3)]
+        generations = [label_text({"generation": str(number)}) for number in range(3)]
         for name, text, numbers in (
             ("python_gc_objects_collected_total", "Objects that the collector freed.", (15453.0, 2836.0, 523.0)),
             ("python_gc_objects_uncollectable_total", "Objects that it could not free.", (0.0, 0.0, 0.0)),
@@ -204,13 +135,13 @@ class _Builder:
         ):
             self._constant(name, "counter", text, dict(zip(generations, numbers, strict=True)))
         version = {"implementation": "CPython", "major": "3", "minor": "12", "patchlevel": "7", "version": "3.12.7"}
-        self._constant("python_info", "gauge", "The Python that runs this.", {_labels(version): 1.0})
+        self._constant("python_info", "gauge", "The Python that runs this.", {label_text(version): 1.0})
         self._constant("process_virtual_memory_bytes", "gauge", "Virtual memory.", {"": 2178723840.0})
         self._constant("process_resident_memory_bytes", "gauge", "Resident memory.", {"": 657428480.0})
         self._constant("process_start_time_seconds", "gauge", "Start of the process, Unix time.", {"": self._start})
         self._families.append(
             Family(
-                _header("process_cpu_seconds_total", "counter", "Processor time of the process."),
+                header("process_cpu_seconds_total", "counter", "Processor time of the process."),
                 (
                     Lines(
                         ("process_cpu_seconds_total",),
@@ -244,7 +175,7 @@ class _Builder:
             positions,
         )
 
-    def _engine_gauges_and_counters(self) -> None:
+    def _gauges(self) -> None:
         for name in ("flops", "read_bytes", "write_bytes"):
             self._counter(f"vllm:estimated_{name}_per_gpu", f"Estimated {name} of a card.", lambda _s: (0.0,))
         self._plain("gauge", "vllm:num_requests_running", "Requests being executed.", lambda s: (s.gauges.running,))
@@ -257,111 +188,119 @@ class _Builder:
             "gauge", "vllm:engine_sleep_state", "Awake, or asleep at which level.",
             lambda _s: (1.0, 0.0, 0.0), "sleep_state", ("awake", "weights_offloaded", "discard_all"),
         )  # fmt: skip
-        self._plain("gauge", "vllm:kv_cache_usage_perc", "KV cache in use, 1 is all.", lambda s: (s.gauges.kv_usage_ratio,))
-        books = lambda s: s.engine.books  # noqa: E731 - a short name for the table below
-        nothing = lambda _s: (0.0,)  # noqa: E731
-        for base, text, read in (
-            ("prefix_cache_queries", "Tokens asked of the prefix cache.", lambda s: (books(s).prefix_queries,)),
-            ("prefix_cache_hits", "Tokens found in the prefix cache.", lambda s: (books(s).prefix_hits,)),
-            ("external_prefix_cache_queries", "Tokens asked of a connector's cache.", nothing),
-            ("external_prefix_cache_hits", "Tokens found in a connector's cache.", nothing),
-            ("mm_cache_queries", "Items asked of the multi-modal cache.", nothing),
-            ("mm_cache_hits", "Items found in the multi-modal cache.", nothing),
-            ("num_preemptions", "Preemptions.", lambda s: (books(s).preemptions,)),
-            ("prompt_tokens", "Prompt tokens.", lambda s: (books(s).prompt_tokens,)),
-        ):
+        self._plain(
+            "gauge", "vllm:kv_cache_usage_perc", "KV cache in use, 1 is all.", lambda s: (s.gauges.kv_usage_ratio,)
+        )
+
+    def _counters(self) -> None:
+        for base, text, read in _COUNTERS:
             self._counter(f"vllm:{base}", text, read)
         self._counter(
-            "vllm:prompt_tokens_by_source", "Prompt tokens, by source.",
-            lambda s: (books(s).prompt_tokens - books(s).prompt_tokens_cached, books(s).prompt_tokens_cached, 0.0),
-            "source", ("local_compute", "local_cache_hit", "external_kv_transfer"),
-        )  # fmt: skip
-        self._counter("vllm:prompt_tokens_cached", "Cached prompt tokens.", lambda s: (books(s).prompt_tokens_cached,))
+            "vllm:prompt_tokens_by_source",
+            "Prompt tokens, by source.",
+            _prompt_tokens_by_source,
+            "source",
+            ("local_compute", "local_cache_hit", "external_kv_transfer"),
+        )
         self._counter(
-            "vllm:prompt_tokens_cached_by_source", "Cached prompt tokens, by tier.",
-            lambda s: (books(s).prefix_hits, 0.0, 0.0, 0.0, 0.0),
-            "source", ("device", "host", "p2p", "disk", "external_unspecified"),
-        )  # fmt: skip
+            "vllm:prompt_tokens_cached", "Cached prompt tokens.", lambda s: (s.engine.books.prompt_tokens_cached,)
+        )
+        self._counter(
+            "vllm:prompt_tokens_cached_by_source",
+            "Cached prompt tokens, by tier.",
+            lambda s: (s.engine.books.prefix_hits, 0.0, 0.0, 0.0, 0.0),
+            "source",
+            ("device", "host", "p2p", "disk", "external_unspecified"),
+        )
         self._counter("vllm:generation_tokens", "Output tokens.", lambda s: (s.reading.output_tokens,))
         self._counter(
-            "vllm:request_success", "Finished requests, by reason.",
-            lambda s: tuple(books(s).finished.values()), "finished_reason", FINISH_REASONS,
-        )  # fmt: skip
+            "vllm:request_success",
+            "Finished requests, by reason.",
+            lambda s: tuple(s.engine.books.finished.values()),
+            "finished_reason",
+            FINISH_REASONS,
+        )
+
+    def _rejections(self) -> None:
+        """Nothing is ever refused here; the series carry no engine."""
         models = dict.fromkeys(engine.config.model_name for engine in self._engines)
         reasons = ("max_num_queued_reqs", "max_num_queued_tokens")
-        tails = [_labels({"model_name": model, "reason": reason}) for model in models for reason in reasons]
+        tails = [label_text({"model_name": model, "reason": reason}) for model in models for reason in reasons]
         text = "Requests refused at the door, by reason."
         self._constant("vllm:admission_rejections_total", "counter", text, dict.fromkeys(tails, 0.0))
         self._moments("vllm:admission_rejections", text, tails)
 
     def _histograms(self) -> None:
-        self._histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", lambda e: e.books.prompt_length)
-        self._histogram("vllm:request_generation_tokens", "Output tokens of a request.", lambda e: e.books.output_length)
-        self._histogram("vllm:iteration_tokens_total", "Tokens of a step.", lambda e: e.books.iterations)
-        self._histogram(
-            "vllm:request_max_num_generation_tokens", "Largest output asked for.", lambda e: e.books.max_output_length
-        )
-        self._histogram("vllm:request_params_n", "Choices asked for.", lambda e: e.books.choices)
-        self._histogram("vllm:request_params_max_tokens", "The limit asked for.", lambda e: e.books.max_tokens)
-        self._histogram("vllm:time_to_first_token_seconds", "Time to the first token.", lambda e: e.books.ttft)
-        self._histogram(
-            "vllm:inter_token_latency_seconds", "Time between outputs.", lambda e: e.books.itl, lambda s: s.reading.chunks
-        )
-        self._histogram(
-            "vllm:request_time_per_output_token_seconds", "Decode time by token of a request.", lambda e: e.books.tpot
-        )
-        self._histogram("vllm:e2e_request_latency_seconds", "Whole time of a request.", lambda e: e.books.e2e)
-        self._histogram("vllm:request_queue_time_seconds", "Time in the queue.", lambda e: e.books.queue)
-        self._histogram("vllm:request_inference_time_seconds", "Time being executed.", lambda e: e.books.inference)
-        self._histogram("vllm:request_prefill_time_seconds", "Time of the prefill.", lambda e: e.books.prefill)
-        self._histogram("vllm:request_decode_time_seconds", "Time of the decode.", lambda e: e.books.decode)
-        self._histogram(
-            "vllm:request_num_preemptions", "Preemptions of a request.", lambda e: e.books.request_preemptions
-        )
-        self._histogram(
-            "vllm:request_prefill_kv_computed_tokens", "Prompt tokens computed.", lambda e: e.books.prefill_computed
-        )
+        for base, text, of in _HISTOGRAMS:
+            live = (lambda s: s.reading.chunks) if base == "inter_token_latency_seconds" else None
+            self._histogram(f"vllm:{base}", text, of, live)
 
     def _cache_config(self) -> None:
         blocks = sum(engine.config.kv_blocks for engine in self._engines)
-        samples = {_labels(_cache_facts(engine.config, blocks)): 1.0 for engine in self._engines}
+        samples = {label_text(_cache_facts(engine.config, blocks)): 1.0 for engine in self._engines}
         self._constant("vllm:cache_config_info", "gauge", "How the KV cache is laid out.", samples)
 
     def _http(self) -> None:
         """What the web framework's own metrics say of the finished requests."""
-        status = _labels(_HANDLER | {"method": "POST", "status": "2xx"})
+        status = label_text(_HANDLER | {"method": "POST", "status": "2xx"})
         self._web("http_requests_total", "counter", "http_requests", (("", status),), lambda n: (n,))
         for direction, size in (("request", 512.0), ("response", 0.0)):
             base = f"http_{direction}_size_bytes"
-            tail = _labels(_HANDLER)
-            self._web(base, "summary", base, (("_count", tail), ("_sum", tail)), lambda n, each=size: (n, n * each))
+            tail = label_text(_HANDLER)
+            self._web(base, "summary", base, (("_count", tail), ("_sum", tail)), _sizes(size))
         fine, coarse = "http_request_duration_highr_seconds", "http_request_duration_seconds"
-        self._web_durations(fine, {}, lambda e: e.books.http_fine)
-        self._web_durations(coarse, _HANDLER | {"method": "POST"}, lambda e: e.books.http_coarse)
+        self._web_durations(fine, {}, lambda b: b.http_fine)
+        self._web_durations(coarse, _HANDLER | {"method": "POST"}, lambda b: b.http_coarse)
 
     def _web(
-        self, name: str, kind: str, base: str, samples: Sequence[tuple[str, str]], values: Callable[[int], Sequence[float]]
+        self,
+        name: str,
+        kind: str,
+        base: str,
+        samples: Sequence[tuple[str, str]],
+        values: Callable[[int], Sequence[float]],
     ) -> None:
         names = tuple(f"{name}{suffix}" for suffix, _ in samples)
         prefixes = tuple(f"{name}{suffix}{tail} " for suffix, tail in samples)
         lines = Lines(names, prefixes, lambda scrapes, _u: values(_answered(scrapes)))
-        self._families.append(Family(_header(name, kind, "Of the web framework."), (lines,)))
+        self._families.append(Family(header(name, kind, "Of the web framework."), (lines,)))
         self._moments(base, "Of the web framework.", (samples[0][1],))
 
-    def _web_durations(self, base: str, labels: Mapping[str, str], of: Callable[[Engine], Histogram]) -> None:
-        bounds = [*(floatToGoString(bound) for bound in of(self._engines[0]).bounds), "+Inf"]
-        tail = _labels(labels)
-        lines = Lines(
-            (*[f"{base}_bucket"] * len(bounds), f"{base}_count", f"{base}_sum"),
-            (
-                *(f"{base}_bucket{_labels({**labels, 'le': bound})} " for bound in bounds),
-                f"{base}_count{tail} ",
-                f"{base}_sum{tail} ",
-            ),
-            lambda scrapes, _u: [sum(column) for column in zip(*(_observations(s, of) for s in scrapes), strict=True)],
-        )
-        self._families.append(Family(_header(base, "histogram", "Of the web framework."), (lines,)))
-        self._moments(base, "Of the web framework.", (tail,))
+    def _web_durations(self, base: str, labels: Mapping[str, str], of: Callable[[Books], Histogram]) -> None:
+        def total(scrapes: Sequence[Scrape], _uptime: float) -> Sequence[float]:
+            return [sum(column) for column in zip(*(_observations(s, of) for s in scrapes), strict=True)]
+
+        lines = _bucket_lines(base, labels, of(self._engines[0].books), total)
+        self._families.append(Family(header(base, "histogram", "Of the web framework."), (lines,)))
+        self._moments(base, "Of the web framework.", (label_text(labels),))
+
+
+def _of_engine(index: int, read: Read) -> Values:
+    """Values that stand in one engine only."""
+
+    def values(scrapes: Sequence[Scrape], _uptime: float) -> Sequence[float]:
+        return read(scrapes[index])
+
+    return values
+
+
+def _bucket_lines(base: str, labels: Mapping[str, str], histogram: Histogram, values: Values) -> Lines:
+    """The lines of a histogram: buckets, count, sum."""
+    bounds = [*(number(bound) for bound in histogram.bounds), "+Inf"]
+    tail = label_text(labels)
+    buckets = (f"{base}_bucket{label_text({**labels, 'le': bound})} " for bound in bounds)
+    names = (*[f"{base}_bucket"] * len(bounds), f"{base}_count", f"{base}_sum")
+    return Lines(names, (*buckets, f"{base}_count{tail} ", f"{base}_sum{tail} "), values)
+
+
+def _prompt_tokens_by_source(scrape: Scrape) -> Sequence[float]:
+    books = scrape.engine.books
+    return books.prompt_tokens - books.prompt_tokens_cached, books.prompt_tokens_cached, 0.0
+
+
+def _sizes(each: float) -> Callable[[int], Sequence[float]]:
+    """Count and sum of so many messages of one size."""
+    return lambda count: (count, count * each)
 
 
 def _drafts(scrape: Scrape) -> int:
@@ -374,10 +313,10 @@ def _answered(scrapes: Iterable[Scrape]) -> int:
 
 
 def _observations(
-    scrape: Scrape, of: Callable[[Engine], Histogram], count: Callable[[Scrape], int] | None = None
+    scrape: Scrape, of: Callable[[Books], Histogram], count: Callable[[Scrape], int] | None = None
 ) -> list[float]:
     """Cumulative buckets, count, sum."""
-    histogram = of(scrape.engine)
+    histogram = of(scrape.engine.books)
     cumulative = histogram.cumulative(count(scrape) if count else None)
     return [*cumulative, cumulative[-1], histogram.sum]
 

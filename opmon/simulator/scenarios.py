@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from random import Random
 
-from opmon.simulator.engine import EngineConfig, Request
 from opmon.simulator.simulation import AbortStorm, Outage, Restart, Scenario
+from opmon.simulator.stream import EngineConfig, Request
 from opmon.simulator.traffic import AGENT, CODE, HOUR_MS, PROSE, Client, beat, caller, once, person, sessions
 
 MINUTE_MS = 60_000
@@ -37,9 +37,7 @@ WIDE = EngineConfig(
 def chat(seed: int = 1) -> Scenario:
     """One person chatting in prose, without end for a day."""
     quick = replace(PROSE, think_ms=8_000)
-    return Scenario(
-        "chat", (CARD,), lambda: [person(Random(f"{seed}/chat"), quick, 1_000, DAY_MS)], length_ms=DAY_MS
-    )
+    return Scenario("chat", (CARD,), lambda: [person(Random(f"{seed}/chat"), quick, 1_000, DAY_MS)], length_ms=DAY_MS)
 
 
 def steady(streams: int, *, seconds: int = 600, engine: EngineConfig = CARD, idle_seconds: int = 0) -> Scenario:
@@ -151,18 +149,16 @@ def _office(hour_of: Callable[[float], float], share: float) -> Callable[[float]
 
     def per_hour(at_ms: float) -> float:
         hour = hour_of(at_ms)
-        if hour < 7:  # noqa: PLR2004 - hours of a day
+        if hour < 7:
             return 0.25 * share
-        if hour < 9 or hour >= 22:  # noqa: PLR2004
+        if hour < 9 or hour >= 22:
             return 2.0 * share
-        return (5.0 if hour < 18 else 3.0) * share  # noqa: PLR2004
+        return (5.0 if hour < 18 else 3.0) * share
 
     return per_hour
 
 
-def _pulses(  # noqa: PLR0913, PLR0917 - a rectangle wave is these numbers
-    engine: EngineConfig, start_ms: float, end_ms: float, period_ms: float, level: int, on_ms: float
-) -> Client:
+def _pulses(engine: EngineConfig, start_ms: float, end_ms: float, period_ms: float, level: int, on_ms: float) -> Client:
     """`level` requests that run for about `on_ms` from the start of each period, whatever the engine's pace."""
     prompt = 16
     prefill = engine.step_ms + engine.step_ms_per_prompt_token * prompt * level

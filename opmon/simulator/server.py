@@ -22,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from opmon.simulator.exposition import CONTENT_TYPE
+from opmon.simulator.page import CONTENT_TYPE
 from opmon.simulator.simulation import Down, Simulation
 
 
@@ -62,7 +62,6 @@ class SimulatedServer:
         self.faults = faults if faults is not None else Faults()
         self.requests = 0
         self._now_ms = now_ms if now_ms is not None else _system_ms
-        self._latest_ms = simulation.start_ms
         self.app = Starlette(
             routes=[
                 Route("/metrics", self._answer(self._whole)),
@@ -82,8 +81,7 @@ class SimulatedServer:
             self.requests += 1
             if self.faults.delay_seconds > 0:
                 await asyncio.sleep(self.faults.delay_seconds)
-            self._latest_ms = max(self._latest_ms, self._now_ms())
-            self.simulation.advance_to(self._latest_ms)
+            self.simulation.advance_to(max(self.simulation.now_ms, self._now_ms()))
             if self.faults.down or self.simulation.is_down():
                 return Response("Service Unavailable", 503)
             return route(request)
@@ -109,7 +107,7 @@ class SimulatedServer:
         if faults.body is not None or faults.status is not None:
             return Response(faults.body or b"", faults.status or 200, media_type=faults.content_type)
         try:
-            body = self.simulation.page(self._latest_ms, names)
+            body = self.simulation.page(self.simulation.now_ms, names)
         except Down:
             return Response("Service Unavailable", 503)
         return Response(body, media_type=CONTENT_TYPE)
@@ -187,8 +185,7 @@ def running_in_thread(server: SimulatedServer, *, host: str = "127.0.0.1", port:
         async with running(server, host=host, port=port) as url:
             address.append(url)
             ready.set()
-            while not done.is_set():
-                await asyncio.sleep(0.02)
+            await asyncio.to_thread(done.wait)
 
     thread = threading.Thread(target=lambda: asyncio.run(serve()), name="simulator", daemon=True)
     thread.start()

@@ -14,13 +14,14 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from opmon.simulator.engine import Engine, EngineConfig, Stream
-from opmon.simulator.exposition import Exposition
+from opmon.simulator.engine import Engine
+from opmon.simulator.exposition import exposition
+from opmon.simulator.stream import EngineConfig, Stream
 from opmon.simulator.traffic import Call, Client
 from opmon.simulator.truth import DOWN, FROZEN, UP, Timeline, Truth
 
 
-class Down(Exception):  # noqa: N818 - it says what the caller meets, as ConnectionError does
+class Down(Exception):
     """Nobody answers at this instant."""
 
 
@@ -80,6 +81,7 @@ class Simulation:
     def __init__(self, scenario: Scenario, *, start_ms: int = 0, speed: float = 1.0) -> None:
         self.scenario = scenario
         self.start_ms = start_ms
+        self.now_ms = start_ms
         self.speed = speed
         self.process_start_ms = start_ms
         self.restarts = 0
@@ -102,10 +104,11 @@ class Simulation:
 
     def advance_to(self, at_ms: int) -> None:
         """Lets everything happen up to `at_ms`. Raises ValueError for an instant that has passed."""
-        until = (at_ms - self.start_ms) * self.speed
-        if until < self._now:
-            message = f"the simulation is past {at_ms} ms already"
+        if at_ms < self.now_ms:
+            message = f"the simulation is at {self.now_ms} ms already, past {at_ms} ms"
             raise ValueError(message)
+        self.now_ms = at_ms
+        until = (at_ms - self.start_ms) * self.speed
         while (due := min(self._next_action(), self._next_event())) <= until:
             self._move(due)
             while self._queue and self._queue[0][0] <= due:
@@ -119,7 +122,7 @@ class Simulation:
         if self.is_down():
             message = "connection refused"
             raise Down(message)
-        return self._exposition.page((at_ms - self.process_start_ms) / 1000, names)
+        return self._page.text((at_ms - self.process_start_ms) / 1000, names)
 
     def is_down(self) -> bool:
         """Whether nobody answers now."""
@@ -127,7 +130,7 @@ class Simulation:
 
     def truth(self, start_ms: int, end_ms: int, *, engine: int | None = None) -> Truth:
         """Exact occupancies over `[start_ms, end_ms)`, of the target or of one engine. Advances to `end_ms`."""
-        if end_ms > self.start_ms + self._now / self.speed:
+        if end_ms > self.now_ms:
             self.advance_to(end_ms)
         timeline = self._timeline if engine is None else self._by_engine[engine]
         return timeline.truth(start_ms, end_ms)
@@ -236,7 +239,7 @@ class Simulation:
         self.process_start_ms = self.start_ms + round(self._now / self.speed)
         second_ms = 1000.0 * self.speed
         self.engines = [Engine(config, self._now, second_ms=second_ms) for config in self.scenario.engines]
-        self._exposition = Exposition(self.engines, self.process_start_ms / 1000)
+        self._page = exposition(self.engines, self.process_start_ms / 1000)
 
     def _storm(self) -> None:
         for engine in self.engines:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import log
 from random import Random
 
-from opmon.simulator.engine import Request
+from opmon.simulator.stream import Request
 
 HOUR_MS = 3_600_000
 
@@ -70,7 +70,7 @@ def person(
             at_ms = answered_ms + _around(random, habit.think_ms, habit.think_spread)
 
 
-def caller(  # noqa: PLR0913 - a steady load is these six numbers
+def caller(
     start_ms: float,
     end_ms: float,
     *,
