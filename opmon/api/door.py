@@ -1,0 +1,95 @@
+"""What the HTTP surface needs from the rest of opmon, as protocols and one value that carries them.
+
+Contains no implementation. `opmon.service` passes the real ones; tests pass others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request
+
+from opmon.core import answers
+from opmon.core.answers import Selector
+from opmon.core.cells import SweepImport
+from opmon.reports import RecommendationAsk, WindowAsk
+
+
+class Reports(Protocol):
+    """The one door to every number. Implemented by `opmon.reports.Reports`."""
+
+    @property
+    def progress(self) -> Callable[[], float | None]:
+        """Called: the share of the demo's simulated hours that is replayed; None when there is nothing to wait for."""
+        ...
+
+    def targets(self) -> tuple[answers.TargetStatus, ...]:
+        """Every target and how it is, by name."""
+        ...
+
+    def operating_point(self, selector: Selector, ask: WindowAsk) -> answers.OperatingPoint:
+        """Where the selected servers run. Raises NotFound and InvalidWindow."""
+        ...
+
+    def concurrency(self, selector: Selector, ask: WindowAsk, step_ms: int | None) -> answers.ConcurrencySeries:
+        """Running and waiting over time."""
+        ...
+
+    def curve(self, selector: Selector, ask: WindowAsk) -> tuple[answers.CurvePoint, ...]:
+        """The server's own speed at each level."""
+        ...
+
+    def recommendation(self, ask: RecommendationAsk) -> answers.Recommendation:
+        """Which cell and column apply, and the verdict."""
+        ...
+
+    def sweeps(self) -> tuple[answers.SweepAnswer, ...]:
+        """The stored sweeps, without their cells."""
+        ...
+
+    def sweep(self, name: str) -> answers.SweepAnswer:
+        """A stored sweep with its cells. Raises NotFound."""
+        ...
+
+    def turn(
+        self,
+        *,
+        ttft_seconds: float,
+        decode_seconds: float,
+        speedup_ratio: float,
+        measured: str = "after",
+        ttft_ratio: float = 1.0,
+    ) -> answers.Turn:
+        """The turn calculator."""
+        ...
+
+    def version_tag(self, selector: Selector, ask: WindowAsk) -> str:
+        """Equal tags mean equal answers."""
+        ...
+
+    def now_ms(self) -> int:
+        """The instant that relative windows are taken from."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """All that the routes call. `metrics` takes the Accept header and gives the body and its content type."""
+
+    reports: Reports
+    metrics: Callable[[str], tuple[bytes, str]]
+    ready: Callable[[], bool]
+    sweep_import: Callable[[str, SweepImport], None]
+    sweep_delete: Callable[[str], None]
+
+
+def parts_of(request: Request) -> Parts:
+    """The parts that `create_app` was given."""
+    parts = request.app.state.parts
+    assert isinstance(parts, Parts)
+    return parts
+
+
+Door = Annotated[Parts, Depends(parts_of)]

@@ -1,0 +1,111 @@
+"""Errors as RFC 9457 problems, and which status each kind of error has.
+
+Contains no handling of what went wrong; for a person with a browser the same words become a page.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from opmon import errors
+from opmon.api.security import SECURITY_HEADERS
+
+MEDIA_TYPE = "application/problem+json"
+log = logging.getLogger("opmon.api")
+
+# Kind of error -> status, name of the problem, title. The first that fits counts.
+KINDS: tuple[tuple[type[errors.OpmonError], int, str, str], ...] = (
+    (errors.NotFound, 404, "not-found", "Not found"),
+    (errors.InvalidWindow, 422, "invalid-window", "Invalid window"),
+    (errors.SweepError, 422, "sweep", "The benchmark file or the choice in it cannot be used"),
+    (errors.ConfigError, 422, "invalid-request", "Invalid request"),
+    (errors.StoreError, 503, "store", "The database cannot be used"),
+    (errors.OpmonError, 500, "error", "It failed"),
+)
+
+
+class Problem(BaseModel):
+    """What went wrong, as RFC 9457 defines it; `errors` lists single parameters."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[dict[str, str]] | None = None
+
+
+def problem(status: int, name: str, title: str, detail: str, **more: Any) -> Response:  # noqa: ANN401 - JSON extensions
+    """An answer of the type `urn:opmon:problem:<name>`."""
+    body = {"type": f"urn:opmon:problem:{name}", "title": title, "status": status, "detail": detail} | more
+    headers = {"Cache-Control": "no-store"} | SECURITY_HEADERS
+    return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
+
+
+def kind_of(error: errors.OpmonError) -> tuple[int, str, str]:
+    """Status, name and title of an error."""
+    return next((status, name, title) for kind, status, name, title in KINDS if isinstance(error, kind))
+
+
+def _opmon_error(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, errors.OpmonError)
+    status, name, title = kind_of(error)
+    if status >= 500:  # noqa: PLR2004 - the class of server errors
+        log.error("%s: %s", name, error)
+    return problem(status, name, title, str(error))
+
+
+def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = str(error.detail)
+    if error.status_code == 404:  # noqa: PLR2004 - not found
+        detail = f"nothing is served at {request.url.path}"
+    answer = problem(error.status_code, "http", detail if error.status_code != 404 else "Not found", detail)  # noqa: PLR2004
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def query_names(request: Request) -> list[str]:
+    """The query parameters that the matched route knows; empty where it cannot be told."""
+    dependant = getattr(request.scope.get("route"), "dependant", None)
+    models = [getattr(p.field_info, "annotation", None) for p in getattr(dependant, "query_params", [])]
+    known = [m for m in models if isinstance(m, type) and issubclass(m, BaseModel)]
+    return [name for model in known for name in model.model_fields]
+
+
+def _invalid_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [_fault(one, query_names(request)) for one in error.errors()]
+    return problem(422, "invalid-request", "Invalid request", "; ".join(f["detail"] for f in faults), errors=faults)
+
+
+def _fault(one: Any, known: list[str]) -> dict[str, str]:  # noqa: ANN401 - pydantic's error
+    """One refused parameter, by name, in words. The value is never repeated: it may be a secret."""
+    place, *names = [str(part) for part in one["loc"]]
+    name = ".".join(names) or place
+    detail = f"{place} parameter {name!r}: {one['msg']}"
+    if one["type"] == "extra_forbidden":
+        detail = f"unknown query parameter {name!r}; known here: {', '.join(known) or 'none'}"
+    return {"name": name, "in": place, "detail": detail}
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    """The one place where an unforeseen exception ends; the server logs it, the caller sees no traceback."""
+    del error
+    return problem(500, "internal", "Internal error", f"{request.method} {request.url.path} failed; see opmon's log")
+
+
+def install(app: FastAPI) -> None:
+    """Makes every error of the application a problem."""
+    app.add_exception_handler(errors.OpmonError, _opmon_error)
+    app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(RequestValidationError, _invalid_request)
+    app.add_exception_handler(Exception, _unexpected)

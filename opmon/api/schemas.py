@@ -1,0 +1,61 @@
+"""The bodies that are not answers of `opmon.core.answers`: the envelopes of lists, and the build.
+
+Contains no conversion; the answers themselves are documented straight from their dataclasses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from opmon.api.problems import Problem
+from opmon.core.answers import CellAnswer, CurvePoint, SweepAnswer, TargetStatus
+
+Responses = dict[int | str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetList:
+    targets: tuple[TargetStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SweepList:
+    """Without the cells; those are at /api/v1/sweeps/{name}."""
+
+    sweeps: tuple[SweepAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveAnswer:
+    """The live curve of the current epoch, beside the cells of the named sweep."""
+
+    points: tuple[CurvePoint, ...]
+    sweep: str | None
+    cells: tuple[CellAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BuildInfo:
+    version: str
+    python: str
+    sqlite: str
+    platform: str
+
+
+PROBLEMS = {
+    304: "Not changed since the given ETag",
+    404: "No such target, sweep or address",
+    422: "A parameter that is unknown or cannot be used, named",
+    503: "The database cannot be used",
+}
+
+
+def reading(model: type) -> Responses:
+    """How a reading route is documented: JSON of `model`, its table as CSV, or a problem."""
+    described: Responses = {200: {"model": model, "content": {"text/csv": {"schema": {"type": "string"}}}}}
+    for status, text in PROBLEMS.items():
+        described[status] = {"description": text}
+        if status >= 400:  # noqa: PLR2004 - errors have a body
+            described[status]["content"] = {"application/problem+json": {"schema": Problem.model_json_schema()}}
+    return described

@@ -1,0 +1,211 @@
+"""The routes of `/api/v1`: the query becomes an ask, reports answer, the answer leaves as JSON or CSV.
+
+Contains no numbers of its own. Routes are plain `def`, so that the store is read in the thread pool and never on the
+event loop.
+"""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+from fastapi import APIRouter, Query, Request, UploadFile
+from starlette.responses import Response
+
+from opmon import __version__
+from opmon.api import asks, export, schemas
+from opmon.api.conditional import conditional, entity_tag
+from opmon.api.door import Door, Parts
+from opmon.api.export import Row, as_csv, flat
+from opmon.core import answers
+from opmon.core.answers import Selector
+from opmon.errors import NotFound, SweepError
+from opmon.reports import WindowAsk
+from opmon.sweeps.detect import read_sweep
+
+router = APIRouter(prefix="/api/v1", default_response_class=Response)
+MAX_NAME = 200
+
+
+def json_answer(answer: Any, status: int = 200) -> Response:  # noqa: ANN401 - any of the answer dataclasses
+    """The answer as JSON; what is no finite number becomes null."""
+    return Response(msgspec.json.encode(answer), status, media_type="application/json")
+
+
+def csv_answer(rows: list[Row], name: str) -> Response:
+    """The rows as a CSV file of that name."""
+    disposition = f"inline; filename*=UTF-8''{quote(name, safe='')}.csv"
+    return Response(as_csv(rows), headers={"Content-Disposition": disposition}, media_type="text/csv; charset=utf-8")
+
+
+def reply(
+    request: Request,
+    parts: Parts,
+    asked: asks.FormatQuery,
+    compute: Callable[[], Any],
+    rows: Callable[[Any], list[Row]],
+) -> Response:
+    """304 where nothing changed, else the computed answer in the form asked for."""
+    selector = asked.selector() if isinstance(asked, asks.SelectorQuery) else Selector()
+    window = asked.window_ask() if isinstance(asked, asks.SelectorQuery) else WindowAsk()
+
+    def build() -> Response:
+        answer = compute()
+        if asked.format == "json":
+            return json_answer(answer)
+        return csv_answer(rows(answer), request.url.path.removeprefix("/api/v1/").replace("/", "-"))
+
+    return conditional(request, entity_tag(request, parts.reports.version_tag(selector, window)), build)
+
+
+@router.get("/targets", responses=schemas.reading(schemas.TargetList), summary="Targets and how they are")
+def targets(request: Request, asked: Annotated[asks.FormatQuery, Query()], parts: Door) -> Response:
+    """Health, state, engine, version, models, epoch, last scrape, last error, missing signals, form, ceiling."""
+    return reply(
+        request,
+        parts,
+        asked,
+        lambda: schemas.TargetList(parts.reports.targets()),
+        lambda answer: [flat(target) for target in answer.targets],
+    )
+
+
+@router.get("/operating-point", responses=schemas.reading(answers.OperatingPoint), summary="Where a server runs")
+def operating_point(request: Request, asked: Annotated[asks.SelectorQuery, Query()], parts: Door) -> Response:
+    """The distribution of concurrency over a window, in one sentence and in numbers."""
+    return reply(
+        request,
+        parts,
+        asked,
+        lambda: parts.reports.operating_point(asked.selector(), asked.window_ask()),
+        export.operating_point_rows,
+    )
+
+
+@router.get("/concurrency", responses=schemas.reading(answers.ConcurrencySeries), summary="Concurrency over time")
+def concurrency(request: Request, asked: Annotated[asks.ConcurrencyQuery, Query()], parts: Door) -> Response:
+    """Mean and max running, waiting and seconds per state of each step; null where nothing was observed."""
+    return reply(
+        request,
+        parts,
+        asked,
+        lambda: parts.reports.concurrency(asked.selector(), asked.window_ask(), asked.step_ms()),
+        lambda answer: [flat(point) for point in answer.points],
+    )
+
+
+@router.get("/curve", responses=schemas.reading(schemas.CurveAnswer), summary="Live speed at each level")
+def curve(request: Request, asked: Annotated[asks.CurveQuery, Query()], parts: Door) -> Response:
+    """The live curve of the current epoch, beside the cells of a sweep."""
+
+    def compute() -> schemas.CurveAnswer:
+        points = parts.reports.curve(asked.selector(), asked.window_ask())
+        cells = parts.reports.sweep(asked.sweep).cells if asked.sweep is not None else ()
+        return schemas.CurveAnswer(points, asked.sweep, cells)
+
+    return reply(request, parts, asked, compute, lambda answer: [flat(point) for point in answer.points])
+
+
+@router.get("/recommendation", responses=schemas.reading(answers.Recommendation), summary="Cell, column and verdict")
+def recommendation(request: Request, asked: Annotated[asks.RecommendationQuery, Query()], parts: Door) -> Response:
+    """Which cell and column of the sweep apply to the live server, and what a switch would gain."""
+    return reply(
+        request,
+        parts,
+        asked,
+        lambda: parts.reports.recommendation(asked.ask(asked.sweep)),
+        export.recommendation_rows,
+    )
+
+
+@router.get("/turn", responses=schemas.reading(answers.Turn), summary="The turn calculator")
+def turn(request: Request, asked: Annotated[asks.TurnQuery, Query()], parts: Door) -> Response:
+    """What a decode speed-up is worth over the whole turn."""
+    inputs = asked.model_dump(exclude={"format"})
+    return reply(request, parts, asked, lambda: parts.reports.turn(**inputs), lambda answer: [flat(answer)])
+
+
+@router.get("/status/buildinfo", responses=schemas.reading(schemas.BuildInfo), summary="Which opmon this is")
+def buildinfo(request: Request, asked: Annotated[asks.FormatQuery, Query()], parts: Door) -> Response:
+    """Version of opmon, Python and SQLite."""
+    info = schemas.BuildInfo(__version__, platform.python_version(), sqlite3.sqlite_version, platform.platform())
+    return reply(request, parts, asked, lambda: info, lambda answer: [flat(answer)])
+
+
+@router.get("/sweeps", responses=schemas.reading(schemas.SweepList), summary="The stored sweeps")
+def sweeps(request: Request, asked: Annotated[asks.FormatQuery, Query()], parts: Door) -> Response:
+    """Every sweep with its imports, configurations and contents, without cells."""
+    return reply(
+        request,
+        parts,
+        asked,
+        lambda: schemas.SweepList(parts.reports.sweeps()),
+        lambda answer: [flat(replace(one, imports=tuple(i.file_name for i in one.imports))) for one in answer.sweeps],
+    )
+
+
+@router.get("/sweeps/{name}", responses=schemas.reading(answers.SweepAnswer), summary="One sweep with its cells")
+def sweep(name: str, request: Request, asked: Annotated[asks.FormatQuery, Query()], parts: Door) -> Response:
+    """The cells as the benchmark wrote them, in file order."""
+    return reply(request, parts, asked, lambda: parts.reports.sweep(name), export.sweep_rows)
+
+
+@router.post(
+    "/sweeps",
+    status_code=201,
+    responses={201: {"model": answers.SweepAnswer}, 200: {"model": answers.SweepAnswer}},
+    summary="Import a benchmark file",
+)
+def import_sweep(request: Request, file: UploadFile, asked: Annotated[asks.ImportQuery, Query()], parts: Door) -> Response:
+    """A file of any supported tool. 201 if it was taken in, 200 if the same file was there already.
+
+    A browser's form is sent on to the page that shows the sweep (303).
+    """
+    file_name = usable_file_name(file.filename)
+    name = usable_name(asked.sweep or PurePosixPath(file_name).stem)
+    read = read_sweep(
+        file.file.read(), file_name, reader=asked.reader, configuration=asked.config, content=asked.content
+    )
+    known = read.sha256 in imported_hashes(parts, name)
+    parts.sweep_import(name, replace(read, imported_ms=parts.reports.now_ms()))
+    if "text/html" in request.headers.get("accept", ""):
+        return Response(status_code=303, headers={"Location": f"../../?sweep={quote(name, safe='')}"})
+    answer = json_answer(parts.reports.sweep(name), 200 if known else 201)
+    answer.headers["Location"] = f"sweeps/{quote(name, safe='')}"
+    return answer
+
+
+@router.delete("/sweeps/{name}", status_code=204, summary="Delete a sweep")
+def delete_sweep(name: str, asked: Annotated[asks.Query, Query()], parts: Door) -> Response:
+    """Removes the sweep with all its imports."""
+    del asked
+    parts.sweep_delete(name)
+    return Response(status_code=204)
+
+
+def imported_hashes(parts: Parts, name: str) -> set[str]:
+    """The hashes of the files that a sweep was read from; none where it does not exist yet."""
+    try:
+        return {one.sha256 for one in parts.reports.sweep(name).imports}
+    except NotFound:
+        return set()
+
+
+def usable_file_name(given: str | None) -> str:
+    """The last part of a path, whatever system sent it, without control characters."""
+    last = PurePosixPath((given or "").replace("\\", "/")).name
+    return "".join(c for c in last if c.isprintable())[:MAX_NAME] or "upload"
+
+
+def usable_name(name: str) -> str:
+    """A name that can stand in an address. Raises SweepError."""
+    if not name.strip() or "/" in name or not name.isprintable() or name in (".", ".."):
+        message = f"{name!r} cannot be a sweep's name: printable text without '/'"
+        raise SweepError(message)
+    return name[:MAX_NAME]

@@ -1,0 +1,199 @@
+// The interactive timeline: read off values with pointer or arrow keys, drag to ask for a part of the window.
+// Draws what /api/v1/concurrency says and nothing more: no smoothing, and a gap is never joined.
+import { full } from "./times.js";
+
+const HEIGHT = 250;
+const BAND = 9;
+const STATES = ["observed", "gap", "stalled", "invalid", "down"];
+// Beyond this share a state shows in the band; see the same rule where the server draws it.
+const SMALLEST_SHOWN = 0.4;
+const SMALLEST_GAP = 0.02;
+const drawn = new WeakMap();
+
+function color(name) {
+  const probe = document.createElement("span");
+  probe.className = `probe-${name}`;
+  document.body.append(probe);
+  const value = getComputedStyle(probe).color;
+  probe.remove();
+  return value;
+}
+
+function palette() {
+  const names = ["busy", "ceiling", "ink-soft", "edge", "edge-soft", "caution", "invalid", "alarm", "gap"];
+  return Object.fromEntries(names.map((name) => [name, color(name)]));
+}
+
+function columns(points) {
+  return [
+    points.map((p) => p.start),
+    points.map((p) => p.max),
+    points.map((p) => p.mean),
+    points.map((p) => p.waiting_mean),
+  ];
+}
+
+function bandColor(colors, state) {
+  return { observed: colors.busy, gap: colors.gap, stalled: colors.caution, invalid: colors.invalid, down: colors.alarm }[state];
+}
+
+function shown(point, state) {
+  const total = STATES.reduce((sum, name) => sum + point[`${name}_seconds`], 0);
+  const share = total ? point[`${state}_seconds`] / total : Number(state === "gap");
+  if (share === 0 || (state === "gap" && share < SMALLEST_GAP)) return 0;
+  return state === "observed" ? 1 : Math.max(share, SMALLEST_SHOWN);
+}
+
+// Ceiling, restarts and the band of states, on the chart's own canvas.
+function decorate(chart, series, colors) {
+  const { ctx, bbox } = chart;
+  const ratio = devicePixelRatio;
+  ctx.save();
+  for (const point of series.points) {
+    const from = chart.valToPos(point.start, "x", true);
+    const to = chart.valToPos(point.start + series.step_seconds, "x", true);
+    for (const state of STATES) {
+      const height = BAND * ratio * shown(point, state);
+      ctx.globalAlpha = state === "observed" ? 0.35 : 1;
+      ctx.fillStyle = bandColor(colors, state);
+      if (height) ctx.fillRect(from, bbox.top + bbox.height - height, Math.max(to - from, 1), height);
+    }
+  }
+  ctx.globalAlpha = 1;
+  const ceiling = series.ceiling.requests;
+  if (ceiling !== null && ceiling <= chart.scales.y.max) line(ctx, colors.ceiling, 2 * ratio, [], () => {
+    const y = chart.valToPos(ceiling, "y", true);
+    ctx.moveTo(bbox.left, y);
+    ctx.lineTo(bbox.left + bbox.width, y);
+  });
+  for (const epoch of series.epochs.slice(1)) {
+    if (epoch.start <= chart.scales.x.min || epoch.start >= chart.scales.x.max) continue;
+    line(ctx, colors["ink-soft"], ratio, [3 * ratio, 4 * ratio], () => {
+      const x = chart.valToPos(epoch.start, "x", true);
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+    });
+  }
+  ctx.restore();
+}
+
+function line(ctx, style, width, dash, path) {
+  ctx.beginPath();
+  ctx.strokeStyle = style;
+  ctx.lineWidth = width;
+  ctx.setLineDash(dash);
+  path();
+  ctx.stroke();
+}
+
+function said(series, index) {
+  const point = series.points[index];
+  if (!point) return "";
+  const when = full(point.start * 1000);
+  const states = ["stalled", "invalid", "down", "gap"].filter((name) => point[`${name}_seconds`] > 0);
+  const rest = states.map((name) => `${name === "gap" ? "not watched" : name} ${Math.round(point[`${name}_seconds`])} s`).join(", ");
+  if (point.mean === null) return `${when}: nothing observed (${rest})`;
+  const waiting = point.waiting_mean ? `, ${point.waiting_mean.toFixed(2)} waiting` : "";
+  return `${when}: mean ${point.mean.toFixed(2)}, max ${point.max}${waiting}${rest ? ` (${rest})` : ""}`;
+}
+
+function options(UPlot, series, figure, colors) {
+  const steps = UPlot.paths.stepped({ align: 1 });
+  const axis = { stroke: colors["ink-soft"], font: "11.5px system-ui, sans-serif", grid: { stroke: colors["edge-soft"], width: 1 }, ticks: { show: false } };
+  const top = Math.max(1, ...series.points.map((p) => Math.max(p.max ?? 0, p.waiting_mean ?? 0)));
+  const { start, end } = series.window;
+  return {
+    width: figure.clientWidth,
+    height: HEIGHT,
+    legend: { show: false },
+    padding: [8, 6, 0, 0],
+    cursor: { points: { size: 6 }, drag: { x: true, y: false, setScale: false } },
+    scales: { x: { time: true, range: [start, end] }, y: { range: [0, top * 1.12] } },
+    axes: [
+      { ...axis, size: 26, values: "{HH}:{mm}", space: 56 },
+      { ...axis, size: 38, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] },
+    ],
+    series: [
+      {},
+      { label: "max", stroke: "transparent", fill: withAlpha(colors.busy, 0.28), paths: steps, points: { show: false }, spanGaps: false },
+      { label: "mean", stroke: colors.busy, width: 1.6, paths: steps, points: { show: false }, spanGaps: false },
+      { label: "waiting", stroke: colors.ceiling, width: 1.4, dash: [4, 3], paths: steps, points: { show: false }, spanGaps: false },
+    ],
+    hooks: {
+      draw: [(chart) => decorate(chart, series, colors)],
+      setCursor: [(chart) => tellAt(figure, series, chart.cursor.idx)],
+      setSelect: [(chart) => zoom(chart)],
+    },
+  };
+}
+
+function withAlpha(rgb, alpha) {
+  return rgb.replace(/^rgb\((.*)\)$/, `rgba($1, ${alpha})`);
+}
+
+function tellAt(figure, series, index) {
+  figure.querySelector(".readout").textContent = index === null || index === undefined ? "" : said(series, index);
+}
+
+// A dragged part becomes the window of the whole page, and so of every number on it.
+function zoom(chart) {
+  if (chart.select.width < 4) return;
+  const [from, to] = [chart.select.left, chart.select.left + chart.select.width].map((x) => Math.round(chart.posToVal(x, "x")));
+  const address = new URL(location.href);
+  address.searchParams.delete("window");
+  address.searchParams.set("start", from);
+  address.searchParams.set("end", Math.max(to, from + 1));
+  location.assign(address);
+}
+
+function listen(figure, place, kept) {
+  place.addEventListener("keydown", (event) => {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    const { chart, series } = kept;
+    const index = Math.min(Math.max((chart.cursor.idx ?? series.points.length) + move, 0), series.points.length - 1);
+    chart.setCursor({ left: chart.valToPos(series.points[index].start, "x") + 1, top: 10 });
+  });
+  new ResizeObserver(() => kept.chart.setSize({ width: place.clientWidth, height: HEIGHT })).observe(figure);
+  document.addEventListener("opmon-theme", () => build(figure, kept.UPlot, kept.series, kept));
+}
+
+function build(figure, UPlot, series, kept) {
+  const place = figure.querySelector(".chart");
+  kept.chart?.destroy();
+  place.replaceChildren();
+  Object.assign(kept, { UPlot, series, chart: new UPlot(options(UPlot, series, figure, palette()), columns(series.points), place) });
+}
+
+function placeFor(figure) {
+  const place = document.createElement("div");
+  place.className = "chart";
+  place.tabIndex = 0;
+  place.setAttribute("role", "group");
+  place.setAttribute("aria-label", "Timeline; arrow keys read off values, dragging chooses a window. The table below has the same figures.");
+  figure.prepend(place);
+  return place;
+}
+
+async function draw(figure) {
+  const [{ default: UPlot }, answer] = await Promise.all([
+    import("./vendor/uplot/uPlot.esm.js"),
+    fetch(figure.dataset.src, { headers: { Accept: "application/json" } }),
+  ]);
+  if (!answer.ok) return;
+  const series = await answer.json();
+  if (!series.points.length) return;
+  const kept = drawn.get(figure) ?? {};
+  const first = !drawn.has(figure);
+  const place = first ? placeFor(figure) : figure.querySelector(".chart");
+  figure.classList.add("drawn");
+  if (first || JSON.stringify(kept.series) !== JSON.stringify(series)) build(figure, UPlot, series, kept);
+  drawn.set(figure, kept);
+  if (first) listen(figure, place, kept);
+}
+
+// The server's picture stays where the library is absent or the answer does not come.
+export function drawTimeline(part) {
+  for (const figure of part.querySelectorAll(".plot[data-chart]")) draw(figure).catch(() => {});
+}

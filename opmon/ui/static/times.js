@@ -1,0 +1,31 @@
+// Instants in the reader's own zone; the exact one in UTC stays in the title.
+const FULL = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
+const CLOCK = new Intl.DateTimeFormat("sv-SE", { timeStyle: "medium" });
+const AXIS = new Intl.DateTimeFormat("sv-SE", { day: "numeric", month: "numeric", hour: "2-digit", minute: "2-digit" });
+
+export function clock(milliseconds) {
+  return CLOCK.format(milliseconds);
+}
+
+export function full(milliseconds) {
+  return FULL.format(milliseconds);
+}
+
+export function ago(seconds) {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 90) return `${whole} s`;
+  if (whole < 5400) return `${Math.round(whole / 60)} min`;
+  if (whole < 172800) return `${Math.round(whole / 3600)} h`;
+  return `${Math.round(whole / 86400)} d`;
+}
+
+export function showTimes(part) {
+  for (const element of part.querySelectorAll("time[datetime]")) {
+    const instant = Date.parse(element.dateTime);
+    if (Number.isNaN(instant)) continue;
+    element.title ||= new Date(instant).toISOString();
+    element.textContent = element.closest(".instants") ? AXIS.format(instant) : FULL.format(instant);
+  }
+  const zone = document.getElementById("zone");
+  if (zone) zone.textContent = ` · times in ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
+}
