@@ -54,7 +54,7 @@ class Habit:
 
 PROSE = Habit("prose", acceptance_length=2.1, think_ms=38_000, output_tokens=377, new_tokens=180)
 CODE = Habit("code", acceptance_length=4.6, think_ms=55_000, output_tokens=700, new_tokens=350)
-AGENT = Habit("code", 4.6, 1_500, 260, 900, turns=14, cold_ratio=0.15, think_spread=0.6, output_spread=0.7)
+AGENT = Habit("code", 4.6, 1_500, 300, 260, turns=8, cold_ratio=0.15, think_spread=0.6, output_spread=0.7)
 
 
 def person(
