@@ -19,7 +19,7 @@ from opmon.core.curve import live_curve
 from opmon.core.model import MINUTE_MS, Ceiling, Epoch, TargetRecord, View
 from opmon.core.occupancy import mean as occupancy_mean
 from opmon.core.operating_point import operating_point
-from opmon.core.recommend import Ask, LivePoint, recommend
+from opmon.core.recommend import Ask, live_point, recommend
 from opmon.core.source import Source
 from opmon.core.sums import Sums, TimelinePoint, add
 from opmon.core.turn import turn
@@ -33,7 +33,8 @@ DEFAULT_POINTS = 400
 COMMIT_LAG_MS = 3_000
 FINE_GRID_MS, COARSE_GRID_MS, FINE_GRID_UP_TO_MS = 5_000, MINUTE_MS, 3_600_000
 STEPS_MS = tuple(
-    1000 * seconds for seconds in (1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
+    1000 * seconds
+    for seconds in (1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400)
 )
 MEMO_ENTRIES = 256
 
@@ -149,9 +150,13 @@ class Reports:
         """Running and waiting over time. Without a step, one that gives a few hundred points."""
         chosen = self._choose(selector, ask)
         length = chosen.end_ms - chosen.start_ms
-        step = step_ms or next((s for s in STEPS_MS if s * DEFAULT_POINTS >= length), STEPS_MS[-1])
+        views = self._views(selector, chosen.targets)
+        finest_ms = max((self._source.finest_step_ms(view, chosen.start_ms) for view in views), default=1)
+        step = max(step_ms or next((s for s in STEPS_MS if s * DEFAULT_POINTS >= length), STEPS_MS[-1]), finest_ms)
         if length / step > MAX_POINTS:
-            message = f"a step of {step / 1000:g} s over this window gives more than {MAX_POINTS} points; take a longer one"
+            message = (
+                f"a step of {step / 1000:g} s over this window gives more than {MAX_POINTS} points; take a longer one"
+            )
             raise InvalidWindow(message)
         return self._remember(
             ("concurrency", selector, chosen.start_ms, chosen.end_ms, step),
@@ -162,7 +167,8 @@ class Reports:
         """The server's own speed at each level, in the current epoch."""
         chosen = self._choose(selector, ask)
         return self._remember(
-            ("curve", selector, chosen.start_ms, chosen.end_ms), lambda: live_curve(self._current_sums(selector, chosen))
+            ("curve", selector, chosen.start_ms, chosen.end_ms),
+            lambda: live_curve(self._current_sums(selector, chosen)),
         )
 
     def recommendation(self, ask: RecommendationAsk) -> answers.Recommendation:
@@ -217,7 +223,14 @@ class Reports:
         firsts = [t.first_scrape_ms for t in targets if t.first_scrape_ms is not None]
         if firsts:
             start_ms = min(max(start_ms, min(firsts)), end_ms)
-        return _Chosen(targets, start_ms, end_ms, requested_ms)
+        # Beyond the raw rows edges widen to the buckets that are left; what was used is what is reported.
+        bounds = [self._source.window_bounds(view, start_ms, end_ms) for view in self._views(selector, targets)]
+        return _Chosen(
+            targets,
+            min((start for start, _ in bounds), default=start_ms),
+            max((end for _, end in bounds), default=end_ms),
+            requested_ms,
+        )
 
     def _bounds(self, ask: WindowAsk) -> tuple[int, int]:
         window_ms = ask.window_ms or self._default_window_ms
@@ -241,7 +254,9 @@ class Reports:
     def _per_epoch(self, selector: Selector, chosen: _Chosen) -> dict[int, Sums]:
         """Sums per epoch. Over several targets epoch numbers say nothing; they are kept apart and counted as one."""
         if len(chosen.targets) == 1:
-            per_epoch = dict(self._source.window(self._views(selector, chosen.targets)[0], chosen.start_ms, chosen.end_ms))
+            per_epoch = dict(
+                self._source.window(self._views(selector, chosen.targets)[0], chosen.start_ms, chosen.end_ms)
+            )
             return _current_only(per_epoch) if selector.epoch == "current" else per_epoch
         total = Sums()
         for view in self._views(selector, chosen.targets):
@@ -294,13 +309,7 @@ class Reports:
 
     def _recommendation(self, ask: RecommendationAsk) -> answers.Recommendation:
         point = self.operating_point(ask.selector, ask.window)
-        chosen = self._choose(ask.selector, ask.window)
-        total = Sums()
-        for sums in self._per_epoch(ask.selector, chosen).values():
-            add(total, sums)
-        live = LivePoint.of_operating_point(
-            point, in_system=total.in_system, running=total.running, curve=self.curve(ask.selector, ask.window)
-        )
+        live = live_point(point, self.curve(ask.selector, ask.window))
         return recommend(self._source.sweep(ask.sweep), live, core_ask(ask))
 
     def _status(self, target: TargetRecord) -> answers.TargetStatus:
@@ -311,7 +320,9 @@ class Reports:
 def refuse_unknown_scope(selector: Selector) -> None:
     """Raises ConfigError for a scope that this version does not know how to answer."""
     if selector.scope == "fleet" or selector.fleet is not None:
-        message = "scope=fleet and fleet= are not supported in this version; scope=replica adds the targets' occupancies"
+        message = (
+            "scope=fleet and fleet= are not supported in this version; scope=replica adds the targets' occupancies"
+        )
         raise ConfigError(message)
     if selector.scope != "replica" or selector.epoch not in ("all", "current"):
         message = f"scope is replica (not {selector.scope!r}), epoch is all or current (not {selector.epoch!r})"
@@ -320,7 +331,7 @@ def refuse_unknown_scope(selector: Selector) -> None:
 
 def select_targets(targets: Sequence[TargetRecord], selector: Selector) -> tuple[TargetRecord, ...]:
     """The targets that match every part of the selector. Raises NotFound where a named one is not there."""
-    wanted = dict(label.split(":", 1) if ":" in label else (label, "") for label in selector.label)
+    wanted = {key: value for key, _, value in (label.partition(":") for label in selector.label)}
     chosen = tuple(
         target
         for target in targets
@@ -350,7 +361,7 @@ def epoch_span(epoch: Epoch) -> EpochSpan:
     return EpochSpan(epoch.start_ms / 1000, end, epoch.cause, epoch.detail)
 
 
-def ceiling_answer(targets: Sequence[TargetRecord], selector: Selector = Selector()) -> CeilingAnswer:
+def ceiling_answer(targets: Sequence[TargetRecord], selector: Selector) -> CeilingAnswer:
     """The ceiling of one server: per-engine limit x engines. Unknown where targets differ or none is known."""
     if not targets:
         return CeilingAnswer()
@@ -392,7 +403,7 @@ def target_status(target: TargetRecord, epoch_start_ms: int | None) -> answers.T
         full_interval_seconds=target.full_interval_ms / 1000,
         last_scrape_seconds=_seconds(target.last_took_ms),
         last_scrape_bytes=target.last_size_bytes,
-        ceiling=ceiling_answer([target]),
+        ceiling=ceiling_answer([target], Selector()),
     )
 
 

@@ -11,6 +11,7 @@ import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import uvicorn
@@ -126,7 +127,7 @@ class Service:
         await asyncio.to_thread(self.writer.close)
         self.database.close()
 
-    def _app(self) -> Any:  # noqa: ANN401 - an ASGI application
+    def _app(self) -> Any:
         web = self.settings.web
         return create_app(
             self.reports,
@@ -186,13 +187,13 @@ class Service:
         self._every(EVALUATE_SECONDS, self._evaluate, "evaluate")
         self._every(ROLL_UP_SECONDS, self._roll_up, "roll_up")
         self._every(RETAIN_SECONDS, self._retain, "retain")
-        self.scheduler.add_job(self._evaluate, id="first evaluate", trigger="date", run_date=self._in(FIRST_EVALUATION_SECONDS))
+        self.scheduler.add_job(
+            self._evaluate, id="first evaluate", trigger="date", run_date=self._in(FIRST_EVALUATION_SECONDS)
+        )
         self.scheduler.start()
 
-    def _in(self, seconds: float) -> Any:  # noqa: ANN401 - a datetime, as the scheduler wants it
-        from datetime import UTC, datetime, timedelta
-
-        return datetime.now(tz=UTC) + timedelta(seconds=seconds)
+    def _in(self, seconds: float) -> datetime:
+        return datetime.fromtimestamp(self.clock.now_ms() / 1000 + seconds, tz=UTC)
 
     def _every(self, seconds: float, task: Callable[..., Any], name: str, *args: object, at_once: bool = False) -> None:
         first = {"next_run_time": self._in(0)} if at_once else {}
@@ -289,14 +290,20 @@ class Service:
     def _flush(self) -> None:
         """Hands everything that was observed to the writer, in one transaction for all targets."""
         batches = {watch.name: observed for watch in self.watches.values() if (observed := watch.take())}
-        records = [w.observer.record for w in self.watches.values() if w.observer.record is not self._saved.get(w.name)]
-        self._saved.update((record.name, record) for record in records)
+        records = {
+            watch.name: watch.observer.record
+            for watch in self.watches.values()
+            if watch.observer.record is not self._saved.get(watch.name)
+        }
+        self._saved.update(records)
         if batches or records:
-            self.writer.submit(lambda: self._write(batches, records), rows=sum(map(len, batches.values())))
+            self.writer.submit(lambda: self._write(batches, records))
+        self.telemetry.store_queue(self.writer.depth)
 
-    def _write(self, batches: Mapping[str, list[Observation]], records: list[TargetRecord]) -> None:
-        self.store.append_all(batches, records)
-        self.telemetry.store_committed(sum(map(len, batches.values())), self.clock.now_ms())
+    def _write(self, batches: Mapping[str, list[Observation]], records: Mapping[str, TargetRecord]) -> None:
+        appended = self.store.append_all(batches, records)
+        self.telemetry.store_committed(appended.rows, self.clock.now_ms())
+        self.telemetry.store_duplicates(appended.duplicates)
 
     async def _evaluate(self) -> None:
         evaluation = await asyncio.to_thread(tasks.evaluate, self.reports, self.comparisons())
@@ -403,5 +410,3 @@ def ceilings_of(target: Target, known: TargetRecord, now_ms: int) -> tuple[Ceili
     if configured is None or (known.ceilings and known.ceilings[-1].max_num_seqs == configured):
         return known.ceilings
     return (*known.ceilings, Ceiling(configured, "configured", now_ms if known.ceilings else 0))
-
-

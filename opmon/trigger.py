@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
+from functools import lru_cache
+from random import Random
 
 from apscheduler.triggers.base import BaseTrigger
 
 # A request that starts this little after its stratum still belongs to it: the instants stay uniform (all are shifted
 # alike by the scheduler's latency), where cutting the end of each stratum off would blind opmon to it.
 LATE_TOLERANCE_MS = 50
+BLOCK = 60
+_FRACTIONS = 1 << 64
 
 
 def stratum_start(at_ms: int, interval_ms: int) -> int:
@@ -22,9 +26,28 @@ def stratum_start(at_ms: int, interval_ms: int) -> int:
 
 
 def offset_ms(name: str, stratum_ms: int, interval_ms: int) -> int:
-    """The instant inside the stratum, 0 to interval - 1, uniform over strata and independent between targets."""
-    digest = hashlib.blake2b(f"{name}\0{stratum_ms}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") * interval_ms >> 64
+    """The instant inside the stratum, 0 to interval - 1: uniform, and independent between targets.
+
+    Each BLOCK of strata visits every one of BLOCK equal parts of the interval once, in a shuffled order, at a random
+    instant within the part. Every single instant is uniform, so nothing is biased; but load that is locked to the
+    clock is read with a fifth of the error that independent instants would make.
+    """
+    number = stratum_ms // interval_ms
+    part = _order(name, interval_ms, number // BLOCK)[number % BLOCK]
+    return (part * _FRACTIONS + _fraction(name, stratum_ms)) * interval_ms // (BLOCK * _FRACTIONS)
+
+
+def _fraction(name: str, stratum_ms: int) -> int:
+    """A number from 0 to _FRACTIONS - 1 that looks random."""
+    return int.from_bytes(hashlib.blake2b(f"{name}\0{stratum_ms}".encode(), digest_size=8).digest(), "big")
+
+
+@lru_cache(maxsize=4096)
+def _order(name: str, interval_ms: int, block: int) -> tuple[int, ...]:
+    """In which order a block of strata visits the parts of the interval."""
+    parts = list(range(BLOCK))
+    Random(f"{name}\0{interval_ms}\0{block}").shuffle(parts)  # noqa: S311 - spread, not secrecy
+    return tuple(parts)
 
 
 def fire_ms(name: str, stratum_ms: int, interval_ms: int) -> int:

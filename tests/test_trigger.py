@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opmon.trigger import (
+    BLOCK,
     LATE_TOLERANCE_MS,
     StratumTrigger,
     fire_ms,
@@ -32,6 +33,20 @@ def test_offsets_are_uniform_over_strata() -> None:
     offsets = [offset_ms("a", stratum * 1000, 1000) for stratum in range(20_000)]
     tenths = [sum(1 for offset in offsets if offset // 100 == tenth) for tenth in range(10)]
     # Standard deviation of each count is 42; five of them are beyond chance.
+    assert all(abs(count - 2000) < 5 * 42 for count in tenths), tenths
+
+
+@given(NAMES, st.integers(min_value=0, max_value=10_000_000), INTERVALS)
+def test_a_block_of_strata_visits_every_part_of_the_interval_once(name: str, block: int, interval_ms: int) -> None:
+    strata = [(block * BLOCK + number) * interval_ms for number in range(BLOCK)]
+    parts = {offset_ms(name, stratum, interval_ms) * BLOCK // interval_ms for stratum in strata}
+    # A part ends between two milliseconds, so a rounded instant may fall to its neighbour.
+    assert len(parts) > BLOCK * 0.9
+
+
+def test_the_same_stratum_of_every_minute_is_visited_uniformly() -> None:
+    offsets = [offset_ms("a", minute * 60_000, 1000) for minute in range(20_000)]
+    tenths = [sum(1 for offset in offsets if offset // 100 == tenth) for tenth in range(10)]
     assert all(abs(count - 2000) < 5 * 42 for count in tenths), tenths
 
 

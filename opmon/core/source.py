@@ -23,6 +23,14 @@ class Source(Protocol):
         """Exact sums of the window, per epoch number (0 before the first answer). Empty where nothing was attempted."""
         ...
 
+    def window_bounds(self, view: View, start_ms: int, end_ms: int) -> tuple[int, int]:
+        """The window that `window` answers for: the one asked for, or wider where only roll-ups are left."""
+        ...
+
+    def finest_step_ms(self, view: View, start_ms: int) -> int:
+        """The shortest step for which a timeline from there on is exact."""
+        ...
+
     def timeline(self, view: View, start_ms: int, end_ms: int, step_ms: int) -> Sequence[TimelinePoint]:
         """Sums per step; steps begin at multiples of `step_ms` (clipped to the window); steps without any attempt are
         there, with empty sums."""

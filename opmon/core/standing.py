@@ -54,7 +54,8 @@ class Standing:
     def take(self, row: Row) -> Judgement:
         """Judges the next good scrape. `row.state` is not read."""
         moved = bool(self.last) and progressed(self.last, row.series)
-        first_token = took_in_prompt(self.last, row.series)
+        stood_seconds = 0.0 if self.anchor_ms is None else (row.at_ms - self.anchor_ms) / 1000
+        first_token = ended_prefill(self.last, row.series, stood_seconds)
         self.last = row.series
         if moved or not _present(row.series):
             return self._end_stretch(row, first_token=first_token)
@@ -120,9 +121,17 @@ def progressed(earlier: Mapping[SeriesKey, SeriesSample], later: Mapping[SeriesK
     return not told
 
 
-def took_in_prompt(earlier: Mapping[SeriesKey, SeriesSample], later: Mapping[SeriesKey, SeriesSample]) -> bool:
-    """Whether prompt tokens and the number of first tokens both rose: a prefill came to its end."""
-    return _rose("prompt_tokens", earlier, later) and _rose("ttft_seconds_count", earlier, later)
+def ended_prefill(
+    earlier: Mapping[SeriesKey, SeriesSample], later: Mapping[SeriesKey, SeriesSample], stood_seconds: float
+) -> bool:
+    """Whether a prefill that went on while nothing moved came to its end: prompt tokens and the number of first tokens
+    both rose, and the first tokens had been waited for through at least half of the stretch (the rise of the TTFT sum;
+    not asked where it is not exposed). The next request after frozen gauges brings a first token too, but a quick one.
+    """
+    if not (_rise("prompt_tokens", earlier, later) and _rise("ttft_seconds_count", earlier, later)):
+        return False
+    waited_seconds = _rise("ttft_seconds_sum", earlier, later)
+    return waited_seconds is None or waited_seconds >= stood_seconds / 2
 
 
 def levels_of(row: Row) -> Levels:
@@ -139,13 +148,16 @@ def _present(series: Mapping[SeriesKey, SeriesSample]) -> bool:
     return any(sample.running or sample.waiting for sample in series.values())
 
 
-def _rose(name: str, earlier: Mapping[SeriesKey, SeriesSample], later: Mapping[SeriesKey, SeriesSample]) -> bool:
-    return any(
-        key in earlier
-        and name in earlier[key].counters
-        and sample.counters.get(name, 0.0) > earlier[key].counters[name]
+def _rise(
+    name: str, earlier: Mapping[SeriesKey, SeriesSample], later: Mapping[SeriesKey, SeriesSample]
+) -> float | None:
+    """By how much a counter rose, summed over the series that show it in both; None where none does."""
+    rises = [
+        sample.counters[name] - earlier[key].counters[name]
         for key, sample in later.items()
-    )
+        if key in earlier and name in sample.counters and name in earlier[key].counters
+    ]
+    return sum(rises) if rises else None
 
 
 def add_final(into: Levels, more: Levels) -> Levels:

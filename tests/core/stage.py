@@ -56,11 +56,14 @@ class Stage:
         """Load that is held on every engine. `moving=False`: the gauges stand, and no counter moves."""
         return [self._scrape(running, waiting, kv, moving=moving) for _ in self._strata(seconds)]
 
-    def finish_prefill(self, running: int = 1, waiting: int = 0, *, tokens: int = 5000) -> list[Attempt]:
-        """One stratum in which a prompt has been taken in and its first token came out."""
+    def finish_prefill(
+        self, running: int = 1, waiting: int = 0, *, tokens: int = 5000, ttft_seconds: float = 300.0
+    ) -> list[Attempt]:
+        """One stratum in which a prompt has been taken in and its first token came out, `ttft_seconds` after it came."""
         for counters in self.counters.values():
             counters["prompt_tokens"] += tokens
             counters["ttft_seconds_count"] += 1
+            counters["ttft_seconds_sum"] += ttft_seconds
             counters["generation_tokens"] += 1
         return [self._scrape(running, waiting, None, moving=False) for _ in self._strata(self.interval_ms / 1000)]
 

@@ -156,6 +156,14 @@ def test_a_long_prefill_is_load() -> None:
     assert [State.STALLED, State.OBSERVED] == [one.state for step in steps for one in step.relabels]
 
 
+def test_frozen_gauges_that_end_with_a_quick_first_token_stay_stalled() -> None:
+    stage = Stage()
+    frozen = stage.play(300, 106, moving=False)
+    steps = watch([*stage.play(5), *frozen, *stage.finish_prefill(ttft_seconds=0.3), *stage.play(20, 1)])
+
+    assert {"observed": 26, "stalled": 300} == seconds_in(steps)
+
+
 def test_a_long_prefill_of_one_token_is_load_too() -> None:
     stage = Stage()
     steps = watch([*stage.play(5), *stage.play(300, 1, moving=False), *stage.finish_prefill(running=0)])

@@ -1,0 +1,62 @@
+"""A simulation observed at virtual instants: the production path without scheduler and sockets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from opmon.clock import ManualClock
+from opmon.core.engines import PULSE_NAMES
+from opmon.core.model import Attempt, Ceiling, Lane, TargetRecord
+from opmon.pipeline import Observation, Observer, attempt_of_failure, attempt_of_page
+from opmon.reports import Reports
+from opmon.simulator.simulation import Down, Simulation
+from opmon.store import Store
+from opmon.store.database import Database
+from opmon.trigger import fire_ms
+
+NAME = "simulated"
+
+
+@dataclass
+class Observed:
+    """A simulation that was watched from its start to its end, and what there is to ask."""
+
+    reports: Reports
+    store: Store
+    start_ms: int
+    end_ms: int
+
+
+def scrape(simulation: Simulation, stratum_ms: int, interval_ms: int, lane: Lane) -> Attempt:
+    """One attempt of the simulation in a stratum, at the instant at which the service would make it."""
+    at_ms = fire_ms(NAME, stratum_ms, interval_ms)
+    try:
+        page = simulation.page(at_ms, None if lane is Lane.FULL else PULSE_NAMES)
+    except Down:
+        return attempt_of_failure(
+            "connection refused", kind="connect", at_ms=at_ms, took_ms=1, interval_ms=interval_ms, lane=lane
+        )
+    return attempt_of_page(page, at_ms=at_ms, took_ms=2, interval_ms=interval_ms, lane=lane)
+
+
+def observe(  # noqa: PLR0913 - a set-up of tests
+    simulation: Simulation, folder: Path, *, start_ms: int, end_ms: int, interval_ms: int = 1000, ceiling: int | None = None
+) -> Observed:
+    """Watches the simulation over `[start_ms, end_ms)` through observer and store."""
+    ceilings = (Ceiling(ceiling, "configured"),) if ceiling else ()
+    observer = Observer(TargetRecord(NAME, "http://127.0.0.1:1", pulse_interval_ms=interval_ms, ceilings=ceilings))
+    store = Store(Database.open(str(folder / "opmon.db"), read_only=False, create=True))
+    store.save_target(observer.record)
+    batch: list[Observation] = []
+    full_ms = max(30_000, interval_ms)
+    for stratum_ms in range(start_ms, end_ms, interval_ms):
+        lane = Lane.PULSE if stratum_ms % full_ms else Lane.FULL
+        batch.append(observer.observe(scrape(simulation, stratum_ms, interval_ms, lane)))
+        if len(batch) >= 300:
+            store.append(NAME, batch)
+            store.roll_up(stratum_ms)
+            batch = []
+    store.append(NAME, batch)
+    store.save_target(observer.record)
+    return Observed(Reports(store, ManualClock(end_ms)), store, start_ms, end_ms)
