@@ -257,10 +257,10 @@ def _status_words(response: httpx.Response) -> str:
 
 @contextlib.contextmanager
 def _translated(doing: str) -> Iterator[None]:
-    """Turns what httpx and the system raise into ScrapeError."""
+    """Turns what httpx and the system raise into ScrapeError. anyio wraps what it does not expect in a group."""
     try:
         yield
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, ExceptionGroup) as error:
         kind = "tls" if _is_tls(error) else "connect"
         raise ScrapeError(kind, f"{doing}: {str(error) or type(error).__name__}") from error
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from opmon.clock import Clock
 from opmon.config.secrets import basic_header
@@ -226,9 +226,7 @@ class Scraper:
 
 def _places(url: str) -> tuple[_Places, str | None]:
     """The addresses behind a target's URL, and the header for user info in it. Raises ConfigError for no address."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigError(f"{url}: a target is http://HOST[:PORT][/PREFIX][/metrics], or https")
+    parts = _parts(url)
     authority = parts.netloc.rpartition("@")[2]
     root = parts.path.rstrip("/").removesuffix("/metrics")
     names = "&".join(f"name[]={name}" for name in PULSE_NAMES)
@@ -239,6 +237,17 @@ def _places(url: str) -> tuple[_Places, str | None]:
         root=urlunsplit((parts.scheme, authority, root, "", "")),
     )
     return places, basic_header(parts.username, parts.password or "") if parts.username else None
+
+
+def _parts(url: str) -> SplitResult:
+    """The address in its parts, `http` where no scheme is given. Raises ConfigError, without any password in it."""
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return parts
+    except ValueError:  # a port that is none, a bracket that does not close
+        pass
+    raise ConfigError(f"{url.rpartition('@')[2]!r}: a target is http://HOST[:PORT][/PREFIX][/metrics], or https")
 
 
 def _is_filtered(body: bytes) -> bool:

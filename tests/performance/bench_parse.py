@@ -4,8 +4,6 @@ Run as `python tests/performance/bench_parse.py [FILE...]`. Prints CPU milliseco
 rounds, so that neighbours on the machine matter little) and the ratio to the library within the same run.
 """
 
-# ruff: noqa: T201  # a benchmark prints
-
 from __future__ import annotations
 
 import sys
