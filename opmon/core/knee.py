@@ -71,7 +71,7 @@ def choose_column(
     """
     limited = limited_ratio or 0.0
     if limited >= LIMITED_RATIO:
-        return AGGREGATE, f"requests were held back by a limit for {limited:.0%} of the busy time (5 % or more)"
+        return AGGREGATE, f"requests were held back by a limit for {100 * limited:.0f} % of the busy time (5 % or more)"
     if pair_knee is None:
         return _without_knee(p90)
     if pair_knee.bound == "above":

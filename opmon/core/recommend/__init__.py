@@ -12,14 +12,32 @@ from dataclasses import replace
 from opmon.core.answers import CellRef, OperatingPointSummary, Recommendation, UnfairPair, Warning_
 from opmon.core.cells import Sweep
 from opmon.core.occupancy import busy_ms, distribution
-from opmon.core.recommend.ask import Ask, LivePoint, Times, check_ask, live_point, parse_mix, resolve_times
+from opmon.core.recommend.ask import (
+    Ask,
+    LivePoint,
+    Times,
+    check_ask,
+    live_point,
+    live_point_of,
+    parse_mix,
+    resolve_times,
+)
 from opmon.core.recommend.content import ContentResult, Setting, answer_content
 from opmon.core.recommend.measure_next import measure_next
 from opmon.core.recommend.mix import mixed, unknown_content
 from opmon.core.recommend.verdicts import NO_DATA, Finding
 from opmon.errors import SweepError
 
-__all__ = ["Ask", "LivePoint", "Times", "choose_configurations", "live_point", "parse_mix", "recommend"]
+__all__ = [
+    "Ask",
+    "LivePoint",
+    "Times",
+    "choose_configurations",
+    "live_point",
+    "live_point_of",
+    "parse_mix",
+    "recommend",
+]
 
 
 def recommend(sweep: Sweep, live: LivePoint | None, ask: Ask | None = None) -> Recommendation:

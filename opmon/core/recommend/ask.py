@@ -8,8 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from opmon.core.answers import CurvePoint, OperatingPoint
+from opmon.core.answers import CeilingAnswer, Coverage, CurvePoint, OperatingPoint
+from opmon.core.occupancy import busy_ms
 from opmon.core.recommend.ratios import CANDIDATE, REFERENCE
+from opmon.core.sentence import sentence
+from opmon.core.sums import Sums
 from opmon.core.turn import AFTER, BEFORE
 from opmon.errors import ConfigError
 
@@ -101,6 +104,26 @@ def live_point(point: OperatingPoint, curve: tuple[CurvePoint, ...] = ()) -> Liv
         coverage_ratio=point.coverage.ratio,
         window_seconds=point.window.seconds,
         is_lower_bound=any(warning.code == "missing_while_busy" for warning in point.warnings),
+    )
+
+
+def live_point_of(occupancy: Mapping[int, int], source: str, ceiling: int | None = None) -> LivePoint:
+    """The live point of a bare occupancy (level -> milliseconds): running and in system alike, everything else unknown.
+
+    So there is no time limited (counted 0), and no capacity stop.
+    """
+    total, busy = sum(occupancy.values()), busy_ms(occupancy)
+    at_ceiling = sum(ms for level, ms in occupancy.items() if ceiling is not None and level >= ceiling)
+    sums = Sums(observed_ms=total, running=dict(occupancy))
+    answer = CeilingAnswer(requests=ceiling, reached_ratio=at_ceiling / busy if busy else None)
+    coverage = Coverage(1.0, total / 1000, 0.0, 0.0, 0.0, 0.0)
+    return LivePoint(
+        running=occupancy,
+        in_system=occupancy,
+        ceiling_requests=ceiling,
+        sentence=sentence(sums, coverage, answer, lower_bound=False),
+        window_seconds=total / 1000,
+        source=source,
     )
 
 

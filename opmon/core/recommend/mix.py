@@ -120,7 +120,7 @@ def _largest(results: Sequence[ContentResult], tokens: Mapping[str, float], side
 def _caps(results: Mapping[str, ContentResult], tokens: Mapping[str, float]) -> tuple[str, ...]:
     unmeasured = [name for name in tokens if name not in results or not results[name].numbers]
     caps = [
-        f"content {name!r} ({tokens[name]:.0%} of the output tokens) has no fair pair in the sweep"
+        f"content {name!r} ({100 * tokens[name]:.0f} % of the output tokens) has no fair pair in the sweep"
         for name in unmeasured
     ]
     for result in results.values():

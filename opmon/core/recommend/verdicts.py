@@ -64,14 +64,12 @@ def times_sign(ratio: float) -> str:
 def judge_number(number: Number) -> Finding:
     """The class of one number; a proxy or too little evidence is `undecided`."""
     name = NAMES[number.kind]
-    middle = "" if number.middle is None else f"{times_sign(number.middle)}, "
-    interval = (
-        f"exactly {times_sign(number.low)}"
-        if number.low == number.high
-        else f"between {times_sign(number.low)} and {times_sign(number.high)}"
-    )
+    parts = [] if number.middle is None else [times_sign(number.middle)]
+    if number.low != number.high or not parts:
+        parts.append(f"between {times_sign(number.low)} and {times_sign(number.high)}")
+    words = ", ".join(parts)
     verdict = classify(number.low, number.high, number.delta)
-    reasons = [f"{name}: {middle}{interval}; differences under {number.delta:.1%} are noise: {WORDS[verdict]}"]
+    reasons = [f"{name}: {words}; differences under {100 * number.delta:.1f} % are noise: {WORDS[verdict]}"]
     if number.kind == "turn" and is_unlikely_to_be_felt(number.middle or number.high):
         reasons.append(
             f"whole turn {times_sign(number.middle or number.high)}: measurable, unlikely to be felt (under 1.2x)"
@@ -85,7 +83,7 @@ def judge_number(number: Number) -> Finding:
     if number.evidence_ratio < FEWEST_EVIDENCE_RATIO:
         verdict = UNDECIDED
         reasons.append(
-            f"only {number.evidence_ratio:.0%} of the weight lies at levels whose ratio is known in this column (50 %"
+            f"only {100 * number.evidence_ratio:.0f} % of the weight lies at levels whose ratio is known in this column (50 %"
             " needed)"
         )
     return Finding(verdict, tuple(reasons))
