@@ -108,7 +108,9 @@ def command_section(command: click.Command, context: click.Context) -> Iterator[
     options = [option for option in command.params if isinstance(option, click.Option)]
     if options:
         records = (option.get_help_record(context) for option in options)
-        yield from rows(("option", "what"), ((code(record[0]), record[1]) for record in records if record))
+        yield from rows(
+            ("option", "what"), ((code(record[0]), " ".join(record[1].split())) for record in records if record)
+        )
         yield ""
 
 

@@ -87,6 +87,23 @@ def test_the_readme_names_no_make_target_that_does_not_exist() -> None:
         assert set() == used - targets, page
 
 
+def test_the_report_in_the_readme_is_what_its_command_prints() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    command, shown = re.findall(r"```\n\$ \.venv/bin/opmon ([^\n]+)\n(.*?)```", readme, re.DOTALL)[0]
+    run = subprocess.run(
+        [sys.executable, "-m", "opmon", *command.split()],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": "", "PYTHONUTF8": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    printed = {line.strip() for line in run.stdout.splitlines()}
+    assert [] == [line for line in shown.splitlines() if line.strip() not in {*printed, "..."}]
+
+
 def code_in(page: Path) -> list[str]:
     """What a page shows as code: blocks and spans."""
     text = page.read_text(encoding="utf-8")
