@@ -131,7 +131,7 @@ class Reader:
         return self._series.setdefault(key, Series(name, labels))
 
     def _forget_when_full(self) -> None:
-        if len(self._heads) > MOST_HEADS:
+        if max(len(self._heads), len(self._series)) > MOST_HEADS:
             self._heads.clear()
             self._series.clear()
 

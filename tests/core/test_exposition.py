@@ -227,14 +227,14 @@ def test_a_page_without_a_last_newline_keeps_its_last_sample() -> None:
     assert ("m", {}, 3.0) == one("# TYPE m gauge\nm 3")
 
 
-def test_what_a_reader_remembers_stays_small() -> None:
+@pytest.mark.parametrize("timestamp", ["", " 1500000000000"])
+def test_what_a_reader_remembers_stays_small(timestamp: str) -> None:
     reader = Reader(["m"])
     for page in range(3):
-        reader.read(
-            "\n".join(f'm{{i="{page} {i}"}} 1' for i in range(MOST_HEADS)) + f'\nm{{i="{"x" * LONGEST_HEAD}"}} 1'
-        )
-    assert len(reader._heads) <= 2 * MOST_HEADS  # noqa: SLF001
-    assert max(map(len, reader._heads)) <= LONGEST_HEAD  # noqa: SLF001
+        lines = [f'm{{i="{page} {number}"}} 1{timestamp}' for number in range(MOST_HEADS)]
+        reader.read("\n".join([*lines, f'm{{i="{"x" * LONGEST_HEAD}"}} 1']))
+    assert max(len(reader._heads), len(reader._series)) <= 2 * MOST_HEADS + 1  # noqa: SLF001
+    assert LONGEST_HEAD >= max(map(len, reader._heads), default=0)  # noqa: SLF001
 
 
 def test_a_long_broken_line_takes_no_longer_than_its_length() -> None:
