@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Protocol
+from typing import Annotated, Protocol, cast
 
 from fastapi import Depends, Request
 
@@ -87,9 +87,7 @@ class Parts:
 
 def parts_of(request: Request) -> Parts:
     """The parts that `create_app` was given."""
-    parts = request.app.state.parts
-    assert isinstance(parts, Parts)
-    return parts
+    return cast("Parts", request.app.state.parts)
 
 
 Door = Annotated[Parts, Depends(parts_of)]

@@ -19,7 +19,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 Row = dict[str, Any]
 
 
-def flat(value: Any, prefix: str = "") -> Row:  # noqa: ANN401 - any answer
+def flat(value: Any, prefix: str = "") -> Row:
     """A dataclass as one row: nested fields joined with `_`, sequences of plain values with `; `."""
     if is_dataclass(value) and not isinstance(value, type):
         parts = [(f.name, getattr(value, f.name)) for f in fields(value)]
@@ -35,7 +35,7 @@ def flat(value: Any, prefix: str = "") -> Row:  # noqa: ANN401 - any answer
     return row
 
 
-def cell(value: Any) -> str:  # noqa: ANN401 - any plain value
+def cell(value: Any) -> str:
     """One field: nothing for what is not known, and no formula."""
     if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return ""

@@ -126,14 +126,15 @@ def pair_of(sweep: SweepAnswer, answer: Recommendation | None) -> tuple[str, str
     """Reference and candidate: as recommended, else the first two of the sweep."""
     if answer is not None:
         return (answer.reference, answer.candidate)
-    return sweep.configurations[:2] if len(sweep.configurations) > 1 else None
+    names = sweep.configurations
+    return (names[0], names[1]) if len(names) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """The sweep part of the page."""
 
-    sweep: Shown[SweepAnswer]
+    sweep: Shown[SweepAnswer | None]
     answer: Shown[Recommendation]
     names: tuple[str, ...]
 

@@ -1,12 +1,13 @@
 """Errors as RFC 9457 problems, and which status each kind of error has.
 
-Contains no handling of what went wrong; for a person with a browser the same words become a page.
+Contains no handling of what went wrong. A person with a browser reads the same words on a page.
 """
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from http import HTTPStatus
+from typing import Any, cast
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -16,9 +17,11 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from opmon import errors
+from opmon.api.rendering import render
 from opmon.api.security import SECURITY_HEADERS
 
 MEDIA_TYPE = "application/problem+json"
+NEVER_A_PAGE = ("/api/", "/-/", "/metrics", "/static/")
 log = logging.getLogger("opmon.api")
 
 # Kind of error -> status, name of the problem, title. The first that fits counts.
@@ -42,11 +45,21 @@ class Problem(BaseModel):
     errors: list[dict[str, str]] | None = None
 
 
-def problem(status: int, name: str, title: str, detail: str, **more: Any) -> Response:  # noqa: ANN401 - JSON extensions
+def problem(status: int, name: str, title: str, detail: str, **more: Any) -> Response:
     """An answer of the type `urn:opmon:problem:<name>`."""
     body = {"type": f"urn:opmon:problem:{name}", "title": title, "status": status, "detail": detail} | more
     headers = {"Cache-Control": "no-store"} | SECURITY_HEADERS
     return Response(msgspec.json.encode(body), status, headers, MEDIA_TYPE)
+
+
+def told(request: Request, status: int, name: str, title: str, detail: str, **more: Any) -> Response:
+    """A page for a person who asked for one, else a problem."""
+    path = request.scope["path"]
+    if path.startswith(NEVER_A_PAGE) or "text/html" not in request.headers.get("accept", ""):
+        return problem(status, name, title, detail, **more)
+    page = render(request, "problem.html", status, status=status, title=title, detail=detail)
+    page.headers["Cache-Control"] = "no-store"
+    return page
 
 
 def kind_of(error: errors.OpmonError) -> tuple[int, str, str]:
@@ -55,21 +68,18 @@ def kind_of(error: errors.OpmonError) -> tuple[int, str, str]:
 
 
 def _opmon_error(request: Request, error: Exception) -> Response:
-    del request
-    assert isinstance(error, errors.OpmonError)
-    status, name, title = kind_of(error)
-    if status >= 500:  # noqa: PLR2004 - the class of server errors
+    status, name, title = kind_of(cast("errors.OpmonError", error))
+    if status >= 500:
         log.error("%s: %s", name, error)
-    return problem(status, name, title, str(error))
+    return told(request, status, name, title, str(error))
 
 
 def _http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    detail = str(error.detail)
-    if error.status_code == 404:  # noqa: PLR2004 - not found
-        detail = f"nothing is served at {request.url.path}"
-    answer = problem(error.status_code, "http", detail if error.status_code != 404 else "Not found", detail)  # noqa: PLR2004
-    answer.headers.update(error.headers or {})
+    known = cast("HTTPException", error)
+    title = HTTPStatus(known.status_code).phrase.capitalize()
+    detail = known.detail if known.detail.capitalize() != title else f"{request.url.path}: {title.lower()}"
+    answer = told(request, known.status_code, "http", title, detail)
+    answer.headers.update(known.headers or {})
     return answer
 
 
@@ -82,12 +92,12 @@ def query_names(request: Request) -> list[str]:
 
 
 def _invalid_request(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    faults = [_fault(one, query_names(request)) for one in error.errors()]
-    return problem(422, "invalid-request", "Invalid request", "; ".join(f["detail"] for f in faults), errors=faults)
+    faults = [_fault(one, query_names(request)) for one in cast("RequestValidationError", error).errors()]
+    detail = "; ".join(fault["detail"] for fault in faults)
+    return told(request, 422, "invalid-request", "Invalid request", detail, errors=faults)
 
 
-def _fault(one: Any, known: list[str]) -> dict[str, str]:  # noqa: ANN401 - pydantic's error
+def _fault(one: Any, known: list[str]) -> dict[str, str]:
     """One refused parameter, by name, in words. The value is never repeated: it may be a secret."""
     place, *names = [str(part) for part in one["loc"]]
     name = ".".join(names) or place

@@ -54,9 +54,9 @@ def root_of(request: Request) -> str:
     return "../" * (raw.partition(b"?")[0].count(b"/") - 1) or "./"
 
 
-def render(request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:  # noqa: ANN401 - values of a template
+def render(request: Request, template: str, status_code: int = 200, /, **context: Any) -> HTMLResponse:
     """The page as an answer."""
     files = static_files()
     root = root_of(request)
     shared = {"root": root, "static": f"{root}static/{files.digest}", "has_chart": files.has_chart_library}
-    return HTMLResponse(environment().get_template(template).render(shared | context), status)
+    return HTMLResponse(environment().get_template(template).render(shared | context), status_code)

@@ -56,6 +56,6 @@ def reading(model: type) -> Responses:
     described: Responses = {200: {"model": model, "content": {"text/csv": {"schema": {"type": "string"}}}}}
     for status, text in PROBLEMS.items():
         described[status] = {"description": text}
-        if status >= 400:  # noqa: PLR2004 - errors have a body
+        if status >= 400:
             described[status]["content"] = {"application/problem+json": {"schema": Problem.model_json_schema()}}
     return described

@@ -23,19 +23,13 @@ UPLOAD_PATH = "/api/v1/sweeps"
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 # Probes carry no token, and learn nothing but yes or no.
 OPEN_PATHS = frozenset({"/-/healthy", "/-/ready", "/livez", "/readyz"})
+HOST_REMEDY = "open it as localhost, or let the proxy in front send that name as Host"
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
-CONTENT_SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "form-action 'self'",
-        "base-uri 'none'",
-        "frame-ancestors 'none'",
-    )
+# No `unsafe-inline` anywhere: what is not one of our own files neither runs nor styles.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 # `same-origin` and not `no-referrer`: with the latter browsers send `Origin: null` with a form of our own page.
 SECURITY_HEADERS = {
@@ -81,7 +75,9 @@ class Refusal:
             "status": self.status,
             "detail": self.detail,
         }
-        answer = Response(msgspec.json.encode(body), self.status, {"Cache-Control": "no-store"}, "application/problem+json")
+        answer = Response(
+            msgspec.json.encode(body), self.status, {"Cache-Control": "no-store"}, "application/problem+json"
+        )
         if self.challenge:
             answer.headers.append("WWW-Authenticate", 'Bearer realm="opmon"')
             answer.headers.append("WWW-Authenticate", 'Basic realm="opmon: any name, the token as password"')
@@ -102,7 +98,7 @@ def refuse_host(headers: Headers, settings: SecuritySettings) -> Refusal | None:
     allowed = {*LOOPBACK_HOSTS, *(host_name(one) for one in settings.allowed_hosts)}
     if not settings.check_host or name in allowed or name.endswith(".localhost"):
         return None
-    return Refusal(421, "host", f"this opmon is not {name or 'without a name'!r}; add it to web.allowed_hosts if it is")
+    return Refusal(421, "host", f"opmon listens on this machine only and is not called {name!r}; {HOST_REMEDY}")
 
 
 def given_tokens(headers: Headers) -> str:

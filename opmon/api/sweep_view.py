@@ -69,7 +69,12 @@ def leaning(ratio: float | None, threshold: float | None) -> str:
 
 
 def figures(
-    name: str, field: str, pair: tuple[list[CellAnswer], list[CellAnswer]], answer: ContentAnswer | None, *, is_cell: bool
+    name: str,
+    field: str,
+    pair: tuple[list[CellAnswer], list[CellAnswer]],
+    answer: ContentAnswer | None,
+    *,
+    is_cell: bool,
 ) -> Figures:
     """One column of a row. A ratio is shown of single values only: what repeats amount to is the verdict's matter."""
     reference, candidate = values(pair[0], field), values(pair[1], field)
@@ -91,9 +96,7 @@ def unfair_fields(pairs: Sequence[UnfairPair], content: str, key: Key) -> tuple[
     return tuple(field for pair in refused for field in pair.fields)
 
 
-def sweep_table(
-    sweep: SweepAnswer, content: str, answer: Recommendation | None, pair: tuple[str, str]
-) -> SweepTable:
+def sweep_table(sweep: SweepAnswer, content: str, answer: Recommendation | None, pair: tuple[str, str]) -> SweepTable:
     """The rows of one content, by concurrency and lengths."""
     cells = [c for c in sweep.cells if c.content == content and c.configuration in pair]
     about = next((one for one in answer.contents if one.content == content), None) if answer else None
@@ -102,9 +105,7 @@ def sweep_table(
     for key in sorted({key_of(c) for c in cells}, key=lambda k: tuple((v is None, v or 0) for v in k)):
         sides = tuple([c for c in cells if c.configuration == name and key_of(c) == key] for name in pair)
         is_cell = about is not None and about.cell is not None and key_of(about.cell) == key
-        columns = tuple(
-            figures(name, field, (sides[0], sides[1]), about, is_cell=is_cell) for name, field in COLUMNS
-        )
+        columns = tuple(figures(name, field, (sides[0], sides[1]), about, is_cell=is_cell) for name, field in COLUMNS)
         flags = tuple(dict.fromkeys(flag for side in sides for cell in side for flag in cell.flags))
         rows.append(SweepRow(*key, columns, is_cell, flags, unfair_fields(unfair, content, key)))
     lengths = {key_of(c)[1:] for c in cells}

@@ -95,9 +95,7 @@ def shown_share(point: ConcurrencyPoint, state: str) -> float:
 def band_path(points: Sequence[ConcurrencyPoint], state: str) -> str:
     """The columns of a state; `observed` is the ground that the others stand on."""
     shares = [(index, shown_share(point, state)) for index, point in enumerate(points)]
-    return "".join(
-        f"M{i} {BAND_HEIGHT:.0f}v{-BAND_HEIGHT * s:.2f}h1v{BAND_HEIGHT * s:.2f}z" for i, s in shares if s
-    )
+    return "".join(f"M{i} {BAND_HEIGHT:.0f}v{-BAND_HEIGHT * s:.2f}h1v{BAND_HEIGHT * s:.2f}z" for i, s in shares if s)
 
 
 def position(series: ConcurrencySeries) -> Callable[[float], float]:

@@ -33,7 +33,7 @@ router = APIRouter(prefix="/api/v1", default_response_class=Response)
 MAX_NAME = 200
 
 
-def json_answer(answer: Any, status: int = 200) -> Response:  # noqa: ANN401 - any of the answer dataclasses
+def json_answer(answer: Any, status: int = 200) -> Response:
     """The answer as JSON; what is no finite number becomes null."""
     return Response(msgspec.json.encode(answer), status, media_type="application/json")
 
@@ -162,7 +162,9 @@ def sweep(name: str, request: Request, asked: Annotated[asks.FormatQuery, Query(
     responses={201: {"model": answers.SweepAnswer}, 200: {"model": answers.SweepAnswer}},
     summary="Import a benchmark file",
 )
-def import_sweep(request: Request, file: UploadFile, asked: Annotated[asks.ImportQuery, Query()], parts: Door) -> Response:
+def import_sweep(
+    request: Request, file: UploadFile, asked: Annotated[asks.ImportQuery, Query()], parts: Door
+) -> Response:
     """A file of any supported tool. 201 if it was taken in, 200 if the same file was there already.
 
     A browser's form is sent on to the page that shows the sweep (303).

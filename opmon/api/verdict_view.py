@@ -13,7 +13,12 @@ from opmon.core.answers import ColumnAnswer, ContentAnswer, Recommendation
 
 # The axis of a strip: from 1/4 to 4 times.
 OCTAVES = 2.0
-SYMBOLS = {"switch": "\N{RIGHTWARDS ARROW}", "stay": "\N{DOWNWARDS ARROW TO BAR}", "no_difference": "=", "undecided": "?"}
+SYMBOLS = {
+    "switch": "\N{RIGHTWARDS ARROW}",
+    "stay": "\N{DOWNWARDS ARROW TO BAR}",
+    "no_difference": "=",
+    "undecided": "?",
+}
 READINGS = {
     "ceiling": "reading the sweep at the ceiling",
     "peak": "reading it at the highest level seen",
@@ -45,7 +50,12 @@ def place(ratio: float) -> float:
 
 
 def strip(
-    label: str, values: tuple[float | None, float | None, float | None], threshold: float, *, judged: bool, note: str = ""
+    label: str,
+    values: tuple[float | None, float | None, float | None],
+    threshold: float,
+    *,
+    judged: bool,
+    note: str = "",
 ) -> Strip:
     """A strip of (middle, low, high)."""
     middle_at, low_at, high_at = (None if value is None else place(value) for value in values)

@@ -51,19 +51,19 @@ def percent(ratio: float | None) -> str:
     """A share; one that is neither none nor all never reads as 0 % or 100 %."""
     if ratio is None or not math.isfinite(ratio):
         return UNKNOWN
-    if 0 < ratio < 0.0005:  # noqa: PLR2004 - half of the last digit shown
+    if 0 < ratio < 0.0005:
         return f"<0.1{SPACE}%"
     share = 100 * ratio
-    if 99.95 <= share < 100:  # noqa: PLR2004 - as above, at the other end
+    if 99.95 <= share < 100:
         return f">99.9{SPACE}%"
-    return f"{share:.1f}{SPACE}%" if share < 99.95 and round(share, 1) % 1 else f"{share:.0f}{SPACE}%"  # noqa: PLR2004
+    return f"{share:.1f}{SPACE}%" if share < 99.95 and round(share, 1) % 1 else f"{share:.0f}{SPACE}%"
 
 
 def times(ratio: float | None) -> str:
     """A quotient: 1.42x with the sign for times."""
     if ratio is None or not math.isfinite(ratio):
         return UNKNOWN
-    return f"{ratio:.2f}{TIMES}" if ratio < 10 else f"{significant(ratio)}{TIMES}"  # noqa: PLR2004
+    return f"{ratio:.2f}{TIMES}" if ratio < 10 else f"{significant(ratio)}{TIMES}"
 
 
 def duration(seconds: float | None) -> str:
@@ -72,7 +72,7 @@ def duration(seconds: float | None) -> str:
         return UNKNOWN
     if seconds < 1:
         return f"{significant(seconds * 1000)}{SPACE}ms" if seconds else f"0{SPACE}s"
-    if seconds < 60:  # noqa: PLR2004 - a minute
+    if seconds < 60:
         return f"{significant(seconds)}{SPACE}s"
     rest, parts = round(seconds), []
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
@@ -86,7 +86,7 @@ def size(count: int | None) -> str:
     """Bytes."""
     if count is None:
         return UNKNOWN
-    return f"{count}{SPACE}B" if count < 1000 else f"{significant(count / 1000)}{SPACE}kB"  # noqa: PLR2004
+    return f"{count}{SPACE}B" if count < 1000 else f"{significant(count / 1000)}{SPACE}kB"
 
 
 def moment(instant: float) -> datetime:

@@ -19,7 +19,7 @@ NOW = 1_795_973_400.0
 HOUR = 3600.0
 DAY = 24 * HOUR
 AGENT = {0: 600_000, 1: 240_000, 2: 36_000, 4: 24_000}
-HOSTILE = '</script><img src=x onerror=alert(1)>"\'&{{7*7}}'
+HOSTILE = "</script><img src=x onerror=alert(1)>\"'&{{7*7}}"
 
 
 def status(name: str = "gpu-1:8000", **changes: object) -> a.TargetStatus:
@@ -87,7 +87,9 @@ def operating_point(
         speculation=a.Speculation(3.273, 0.455),
         prefix_cache=a.PrefixCache(0.61),
         checks=(
-            a.Check("mean_running", True, 0.453, 0.447, "the sampled mean against the one from the counters, 1 s pulses"),
+            a.Check(
+                "mean_running", True, 0.453, 0.447, "the sampled mean against the one from the counters, 1 s pulses"
+            ),
             a.Check("token_rate", None, None, 31.4, "no sample with tokens and zero running"),
         ),
         warnings=(a.Warning_("epochs", "the window spans 2 epochs; counters are not joined across the restart"),),
@@ -110,7 +112,9 @@ def series(length: float, step: float, *, breaks: bool = True) -> a.ConcurrencyS
             stalled = step * 0.3 if breaks and 0.80 <= at < 0.81 else 0.0
             mean = max(0.0, 1.1 * math.sin(at * 37) + 0.9 * math.sin(at * 11 + 1))
             waiting = max(0.0, mean - 1.6)
-            points.append(a.ConcurrencyPoint(start, mean, math.ceil(mean * 2), waiting, step - stalled, 0, 0, stalled, 0))
+            points.append(
+                a.ConcurrencyPoint(start, mean, math.ceil(mean * 2), waiting, step - stalled, 0, 0, stalled, 0)
+            )
     epochs = (a.EpochSpan(NOW - 9 * DAY, NOW - 0.3 * length, "first"), a.EpochSpan(NOW - 0.3 * length, None, "restart"))
     ceiling = a.CeilingAnswer(64, 64, "configured", 41.2)
     return a.ConcurrencySeries(window(length), a.Selector(), step, tuple(points), ceiling, epochs)
@@ -118,7 +122,7 @@ def series(length: float, step: float, *, breaks: bool = True) -> a.ConcurrencyS
 
 def sweep() -> a.SweepAnswer:
     """The example sweep of two drafters."""
-    table = {
+    table: dict[str, list[tuple[float, float, float | None, float, float | None]]] = {
         "code": [(1, 122.6, 137.4, 111.2, 194.5), (8, 274.7, None, 708.4, None), (32, 554.3, None, 714.5, None)],
         "prose": [(1, 62.2, None, 69.0, None), (8, 289.0, None, 302.0, None), (32, 340.5, None, 308.5, None)],
     }
@@ -166,7 +170,9 @@ def content_answer(content: str, verdict: str, **changes: object) -> a.ContentAn
 def recommendation(verdict: str = "switch", **changes: object) -> a.Recommendation:
     """A verdict for code, and none for prose."""
     point = operating_point()
-    summary = a.OperatingPointSummary(point.sentence, 0.98, point.window.seconds, point.in_system, 0.0, 8112.0, 780.0, 64)
+    summary = a.OperatingPointSummary(
+        point.sentence, 0.98, point.window.seconds, point.in_system, 0.0, 8112.0, 780.0, 64
+    )
     prose = content_answer(
         "prose",
         "undecided",
@@ -186,7 +192,9 @@ def recommendation(verdict: str = "switch", **changes: object) -> a.Recommendati
         candidate="int8-dflash7",
         live_is="reference",
         verdict=verdict,
-        reasons=("at 1 to 4 requests at once the per-stream column applies, and there the candidate is 1.42 times as fast",),
+        reasons=(
+            "at 1 to 4 requests at once the per-stream column applies, and there the candidate is 1.42 times as fast",
+        ),
         combined=None,
         contents=(content_answer("code", verdict), prose),
         measure_next=(a.MeasureNext(2, "code", 8112, 780, commands),),

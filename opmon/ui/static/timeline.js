@@ -1,6 +1,6 @@
 // The interactive timeline: read off values with pointer or arrow keys, drag to ask for a part of the window.
 // Draws what /api/v1/concurrency says and nothing more: no smoothing, and a gap is never joined.
-import { full } from "./times.js";
+import { axisWords, full } from "./times.js";
 
 const HEIGHT = 250;
 const BAND = 9;
@@ -110,8 +110,8 @@ function options(UPlot, series, figure, colors) {
     cursor: { points: { size: 6 }, drag: { x: true, y: false, setScale: false } },
     scales: { x: { time: true, range: [start, end] }, y: { range: [0, top * 1.12] } },
     axes: [
-      { ...axis, size: 26, values: "{HH}:{mm}", space: 56 },
-      { ...axis, size: 38, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] },
+      { ...axis, size: 26, values: (_chart, instants) => axisWords(instants, end - start), space: 66 },
+      { ...axis, size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] },
     ],
     series: [
       {},

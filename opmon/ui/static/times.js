@@ -3,6 +3,20 @@ const FULL = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "
 const CLOCK = new Intl.DateTimeFormat("sv-SE", { timeStyle: "medium" });
 const AXIS = new Intl.DateTimeFormat("sv-SE", { day: "numeric", month: "numeric", hour: "2-digit", minute: "2-digit" });
 
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const MINUTE = new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit" });
+const DAYS_FROM_SECONDS = 3 * 86400;
+const SECONDS_UP_TO = 600;
+
+// Days on a long axis; the time of day on a short one, with the day where it turns.
+export function axisWords(instants, spanSeconds) {
+  return instants.map((instant) => {
+    const time = (spanSeconds < SECONDS_UP_TO ? CLOCK : MINUTE).format(instant * 1000);
+    if (time === "00:00" || time === "00:00:00") return DAY.format(instant * 1000);
+    return spanSeconds > DAYS_FROM_SECONDS ? "" : time;
+  });
+}
+
 export function clock(milliseconds) {
   return CLOCK.format(milliseconds);
 }
