@@ -100,7 +100,14 @@ class Reader:
         return page
 
     def _read_new(self, line: str, head: str, page: Page, values: dict[Series, float]) -> None:
-        """Reads a line whose head is not known, and remembers the head if it is no more than name and labels."""
+        """Reads a line whose head is not known, and remembers the head if it is no more than name and labels.
+
+        On a page with more heads than are remembered, lines of other names are counted without a closer look.
+        """
+        is_full = len(self._heads) >= MOST_HEADS
+        if is_full and self._wanted and (name := _NAME.match(line)) and name[0] not in self._wanted:
+            page.sample_lines += 1
+            return
         stripped = line.strip(" \t")
         if not stripped or stripped[0] == "#":
             page.comment_lines += bool(stripped)
@@ -118,7 +125,7 @@ class Reader:
             series = self._intern(*named) if self._wanted is None or named[0] in self._wanted else None
         # Remembered only if the head is name and labels and nothing else: no timestamp, no exemplar, no odd space.
         plain = stripped == line and len(head) + 1 == match.start("value") and match.end("value") == len(line)
-        if plain and len(head) <= LONGEST_HEAD:
+        if plain and not is_full and len(head) <= LONGEST_HEAD:
             self._heads[head] = series
         if series is None:
             page.sample_lines += 1
@@ -131,7 +138,7 @@ class Reader:
         return self._series.setdefault(key, Series(name, labels))
 
     def _forget_when_full(self) -> None:
-        if max(len(self._heads), len(self._series)) > MOST_HEADS:
+        if max(len(self._heads), len(self._series)) >= MOST_HEADS:
             self._heads.clear()
             self._series.clear()
 

@@ -233,8 +233,18 @@ def test_what_a_reader_remembers_stays_small(timestamp: str) -> None:
     for page in range(3):
         lines = [f'm{{i="{page} {number}"}} 1{timestamp}' for number in range(MOST_HEADS)]
         reader.read("\n".join([*lines, f'm{{i="{"x" * LONGEST_HEAD}"}} 1']))
-    assert max(len(reader._heads), len(reader._series)) <= 2 * MOST_HEADS + 1  # noqa: SLF001
+    assert len(reader._heads) <= MOST_HEADS  # noqa: SLF001
+    assert len(reader._series) <= 2 * MOST_HEADS + 1  # noqa: SLF001
     assert LONGEST_HEAD >= max(map(len, reader._heads), default=0)  # noqa: SLF001
+
+
+def test_a_page_of_very_many_other_lines_still_gives_the_wanted_ones() -> None:
+    reader = Reader(["m"])
+    junk = "\n".join(f'junk{{i="{number}"}} 1' for number in range(2 * MOST_HEADS))
+    for value in (1.0, 2.0):
+        page = reader.read(f'{junk}\nm{{a="1"}} {value}\n')
+        assert [value] == [found for _, found in page.samples["m"]]
+        assert 2 * MOST_HEADS + 1 == page.sample_lines
 
 
 def test_a_long_broken_line_takes_no_longer_than_its_length() -> None:
