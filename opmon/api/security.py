@@ -101,25 +101,25 @@ def refuse_host(headers: Headers, settings: SecuritySettings) -> Refusal | None:
     return Refusal(421, "host", f"opmon listens on this machine only and is not called {name!r}; {HOST_REMEDY}")
 
 
-def given_tokens(headers: Headers) -> str:
-    """The token of a bearer, or the password of HTTP Basic; '' where neither can be read."""
+def given_token(headers: Headers) -> bytes:
+    """The token of a bearer, or the password of HTTP Basic, as sent; empty where neither can be read."""
     scheme, _, value = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        return value.strip()
+        # Headers are read as Latin-1: this gives back the bytes that were sent.
+        return value.strip().encode("latin-1")
     if scheme.lower() != "basic":
-        return ""
+        return b""
     try:
-        return base64.b64decode(value.strip(), validate=True).decode().partition(":")[2]
-    except (binascii.Error, UnicodeDecodeError):
-        return ""
+        return base64.b64decode(value.strip(), validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""
 
 
 def refuse_token(path: str, headers: Headers, settings: SecuritySettings) -> Refusal | None:
     """No token, or another one. Compared in constant time."""
     if settings.token is None or path in OPEN_PATHS:
         return None
-    given = given_tokens(headers).encode("utf-8", "surrogatepass")
-    if hmac.compare_digest(given, settings.token.encode("utf-8", "surrogatepass")):
+    if hmac.compare_digest(given_token(headers), settings.token.encode()):
         return None
     return Refusal(401, "token", "this opmon asks for its token: Authorization: Bearer <token>", challenge=True)
 
