@@ -12,7 +12,7 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
@@ -120,6 +120,8 @@ class Scraper:
         except ScrapeError as error:
             kind, detail = error.kind, error.detail
             took_ms = self._clock.monotonic_ms() - started_ms
+            if kind == "connect":  # what answers next may be another server
+                self.reprobe()
         else:
             snapshot, detail = answer.snapshot, answer.snapshot.detail
             first_byte_ms, took_ms, size_bytes = answer.first_byte_ms, answer.took_ms, answer.size_bytes
@@ -163,8 +165,7 @@ class Scraper:
             answer = await self._fetch(self._places.whole, lane, started_ms)
         else:
             answer = await self._pulse(started_ms)
-        self._notice_restart(answer.snapshot)
-        return answer
+        return self._told_of_restart(answer)
 
     async def _pulse(self, started_ms: int) -> _Answer:
         """A pulse by the filtered form; by the whole page where the filtered answer is of no use."""
@@ -208,12 +209,16 @@ class Scraper:
 
         return await asyncio.to_thread(read) if len(fetched.body) > LARGE_PAGE_BYTES else read()
 
-    def _notice_restart(self, snapshot: Snapshot) -> None:
+    def _told_of_restart(self, answer: _Answer) -> _Answer:
         """Another start of the process may be another version, which must not be reported under the old one's name."""
-        start = snapshot.process_start_seconds
-        if start is not None and self._process_start not in (None, start):
-            self.reprobe()
-        self._process_start = start if start is not None else self._process_start
+        snapshot = answer.snapshot
+        start, before = snapshot.process_start_seconds, self._process_start
+        self._process_start = before if start is None else start
+        if start is None or before in (None, start):
+            return answer
+        self.reprobe()
+        identity = {key: value for key, value in snapshot.identity.items() if key != "version"}
+        return replace(answer, snapshot=replace(snapshot, identity=identity))
 
     async def _json(self, fetcher: Fetcher, path: str) -> Any:
         """A JSON answer beside the metrics page; None if there is none."""

@@ -389,6 +389,44 @@ async def test_the_version_is_in_the_identity_from_when_it_is_known_until_a_rest
     assert [None, "0.32.0", None] == [version_of(attempt) for attempt in (before, known, after)]
 
 
+async def test_after_a_restart_no_page_is_reported_under_the_old_version() -> None:
+    starts = iter([1, 1, 2, 2])
+
+    async def metrics(_: Request, writer: asyncio.StreamWriter) -> None:
+        send(writer, f'vllm:num_requests_running{{model_name="m"}} 1\nprocess_start_time_seconds {next(starts)}\n')
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        await (metrics if "metrics" in request.path else vllm_answers(version={"version": "1"}))(request, writer)
+
+    seen = []
+    async with serving(respond) as server, scraping(server.url) as scraper:
+        await scraper.learn()
+        for _ in range(4):
+            snapshot = (await full(scraper)).snapshot
+            assert snapshot is not None
+            seen.append((snapshot.process_start_seconds, snapshot.identity.get("version")))
+    assert [(1.0, "1"), (1.0, "1"), (2.0, None), (2.0, None)] == seen
+
+
+async def test_what_answers_after_an_outage_may_be_another_version() -> None:
+    is_away = False
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        if is_away:
+            writer.close()
+        else:
+            await vllm_answers(version={"version": "1"})(request, writer)
+
+    async with serving(respond) as server, scraping(server.url) as scraper:
+        await scraper.learn()
+        is_away = True
+        assert "connect" == (await full(scraper)).kind
+        is_away = False
+        after = await full(scraper)
+    assert after.snapshot is not None
+    assert "version" not in after.snapshot.identity
+
+
 async def test_scrapes_do_not_wait_for_what_is_learnt() -> None:
     async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
         if request.path.startswith("/metrics"):
