@@ -18,7 +18,8 @@ MISSING_FACTOR = 1.5
 """Running while unobserved, over this many times the observed mean, makes the operating point a lower bound."""
 
 MATERIAL_SHARE = 0.01
-"""... if what was missed is at least this share of all running time: one lost second in a week is no doubt."""
+"""... if what was missed is at least this share of all running time: one lost second in a week is no doubt. The same
+share of output tokens outside all rates is worth a warning."""
 
 LOW_COVERAGE = 0.9
 
@@ -127,7 +128,7 @@ def _tokens_while_idle(sums: Sums) -> Check:
             "requests shorter than the interval, scrapes answered only when the server is idle, or a dead gauge"
         )
         return Check(code, agrees=False, sampled=sampled, counted=tokens.total, detail=detail)
-    detail = "output tokens rose only where requests were seen running"
+    detail = "requests were seen running, or no output token was generated"
     return Check(code, agrees=True, sampled=sampled, counted=tokens.total, detail=detail)
 
 
@@ -159,7 +160,9 @@ def _missing(sums: Sums) -> Warning_ | None:
 
 
 def _uncovered(sums: Sums) -> Warning_ | None:
-    if sums.uncovered_tokens <= 0:
+    tokens = sums.increases.get("generation_tokens")
+    total = sums.uncovered_tokens + (tokens.total if tokens else 0.0)
+    if sums.uncovered_tokens <= 0 or sums.uncovered_tokens < MATERIAL_SHARE * total:
         return None
     detail = f"{sums.uncovered_tokens:.0f} output tokens were generated while nothing was observed; they are in no rate"
     return Warning_("uncovered_tokens", detail)

@@ -5,10 +5,15 @@ Contains no figures of its own: it words the running occupancy, the ceiling and 
 
 from __future__ import annotations
 
+import math
+
 from opmon.core.answers import CeilingAnswer, Coverage
-from opmon.core.occupancy import Weighting, busy_ms, central_range, statistics
+from opmon.core.occupancy import Weighting, central_range, statistics
 from opmon.core.sums import Sums
 from opmon.core.units import format_duration
+
+_ROUNDING = 1e-9
+"""Shares are quotients: 29 of 100 must not read as 28 %."""
 
 
 def sentence(sums: Sums, coverage: Coverage, ceiling: CeilingAnswer, *, lower_bound: bool) -> str:
@@ -23,19 +28,15 @@ def sentence(sums: Sums, coverage: Coverage, ceiling: CeilingAnswer, *, lower_bo
 
 
 def percent(ratio: float) -> str:
-    """A share in whole percent, that never claims all or nothing where it was not."""
-    rounded = round(100 * ratio)
-    if rounded == 0 and ratio > 0:
-        return "under 1 %"
-    if rounded == 100 and ratio < 1:
-        return "over 99 %"
-    return f"{rounded} %"
+    """A share in whole percent, rounded down: it claims no more than was so, and never nothing where there was some."""
+    whole = math.floor(100 * ratio + _ROUNDING)
+    return "under 1 %" if whole == 0 and ratio > 0 else f"{whole} %"
 
 
 def _running(sums: Sums, ceiling: CeilingAnswer) -> str:
     span = central_range(sums.running)
     if span is None:
-        return f"Idle: no request was running in {_duration(sums.observed_ms)} of observed time"
+        return f"Idle: no request was running in {_duration(sums.observed_ms)} of observed time{_unseen(sums)}"
     low, high, share = span
     busy = statistics(sums.running, Weighting.BUSY)
     levels = f"{low}" if low == high else f"{low} to {high}"
@@ -43,6 +44,14 @@ def _running(sums: Sums, ceiling: CeilingAnswer) -> str:
     return (
         f"{levels} {noun} at once for {percent(share)} of the busy time "
         f"(median {busy.p50}, p95 {busy.p95}, max {busy.max}); {_ceiling(ceiling)}"
+    )
+
+
+def _unseen(sums: Sums) -> str:
+    """What an idle reading must not hide: tokens that came out between the samples."""
+    tokens = sums.increases.get("generation_tokens")
+    return (
+        f", yet {tokens.total:.0f} output tokens were generated between the samples" if tokens and tokens.total else ""
     )
 
 
@@ -70,9 +79,3 @@ def _duration(milliseconds: int) -> str:
     """Rounded to what a reader takes in: seconds under an hour, minutes above."""
     step = 1000 if milliseconds < 3_600_000 else 60_000
     return format_duration(max(step, round(milliseconds / step) * step)) if milliseconds else "0s"
-
-
-def busy_share(sums: Sums) -> float | None:
-    """Share of the observed time with something running; None without any."""
-    known = sum(sums.running.values())
-    return busy_ms(sums.running) / known if known else None

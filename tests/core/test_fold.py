@@ -353,6 +353,8 @@ def test_the_best_minute_is_a_whole_aligned_one() -> None:
 
     assert 310.0 == folded(rows, 0, 180_000).peak_minute_tokens_per_second
     assert 155.0 == folded(rows, 0, 179_000).peak_minute_tokens_per_second
+    assert 10.0 == folded(rows, 0, 119_000).peak_minute_tokens_per_second
+    assert folded(rows, 1000, 119_000).peak_minute_tokens_per_second is None
 
 
 def test_a_minute_covered_by_less_than_half_is_none() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ def stories(draw: st.DrawFn) -> list[Row]:
     stage = Stage(
         interval_ms=interval_ms,
         engines=ENGINES[: draw(st.integers(1, 3))],
-        full_every=draw(st.sampled_from([1, 3, 30])),
+        full_every=draw(st.sampled_from([1, 3, 30, 60])),
     )
     acts: dict[str, Callable[[float], list[Attempt]]] = {
         "work": lambda seconds: stage.play(seconds, draw(levels), draw(levels)),
@@ -104,6 +105,36 @@ def test_a_window_is_the_sum_of_its_parts_at_every_cut(
     assert same(
         plain(whole, peak=on_the_minute), plain(joined(window(start, cut), window(cut, end)), peak=on_the_minute)
     )
+
+
+def long_story(interval_ms: int, full_every: int) -> list[Row]:
+    """Every act once, long enough for full scrapes that are far apart, flat queues and stalls."""
+    stage = Stage(interval_ms=interval_ms, engines=ENGINES, full_every=full_every)
+    unit = interval_ms / 1000
+    attempts = [
+        *stage.play(70 * unit, 2),
+        *stage.fail(3 * unit),
+        *stage.play(50 * unit, 1, 2),
+        *stage.play(40 * unit, 2, 3, moving=False),
+        *stage.spoil(2 * unit),
+        *stage.play(20 * unit, 4, 1),
+        *stage.play(130 * unit, 1, 1, moving=False),
+        *stage.skip(45 * unit, running=3),
+        *stage.play(30 * unit, 3),
+    ]
+    stage.restart()
+    return rows_of(watch([*attempts, *stage.play(40 * unit, 2), *stage.fail(30 * unit), *stage.play(35 * unit, 1, 1)]))
+
+
+@pytest.mark.parametrize(("interval_ms", "full_every"), [(1000, 30), (1000, 290), (5000, 6), (5000, 60), (60_000, 5)])
+def test_a_long_day_can_be_cut_anywhere(interval_ms: int, full_every: int) -> None:
+    rows = long_story(interval_ms, full_every)
+    end = rows[-1].stratum_ms + interval_ms
+    whole = plain(fold(rows, 0, end, CEILINGS[1], VIEWS[0]), peak=False)
+    for cut in range(0, end, 7 * interval_ms + 137):
+        parts = [fold(with_context(rows, a, b), a, b, CEILINGS[1], VIEWS[0]) for a, b in ((0, cut), (cut, end))]
+
+        assert same(whole, plain(joined(*parts), peak=False)), cut
 
 
 @given(cut_stories())
