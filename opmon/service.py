@@ -10,6 +10,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -34,6 +35,7 @@ from opmon.reports import Reports
 from opmon.scrape.scraper import Scraper, ScrapeTarget
 from opmon.store import Store
 from opmon.store.database import Database
+from opmon.store.retention import Retention
 from opmon.store.writer import Writer
 from opmon.telemetry import Telemetry
 from opmon.trigger import StratumTrigger
@@ -81,7 +83,6 @@ class Service:
 
     async def run(self, on_ready: Callable[[str], None] = lambda _url: None) -> None:
         """Starts everything, serves until SIGTERM or SIGINT, and stops in order: nothing that was seen is lost."""
-        require_safe_address(self.settings)
         listener = bind(self.settings)
         self.database = Database.open(self.settings.storage.url, read_only=False, create=True)
         self.store = Store(self.database)
@@ -297,13 +298,25 @@ class Service:
         }
         self._saved.update(records)
         if batches or records:
-            self.writer.submit(lambda: self._write(batches, records))
+            rows = sum(map(len, batches.values()))
+            overflowed = self.writer.overflowed
+            written = self.writer.submit(lambda: self._write(batches, records))
+            if self.writer.overflowed > overflowed:
+                self.telemetry.store_overflowed(rows)
+            written.add_done_callback(lambda future: self._tell_loss(future, rows))
         self.telemetry.store_queue(self.writer.depth)
 
     def _write(self, batches: Mapping[str, list[Observation]], records: Mapping[str, TargetRecord]) -> None:
         appended = self.store.append_all(batches, records)
-        self.telemetry.store_committed(appended.rows, self.clock.now_ms())
+        self.telemetry.store_committed(appended.stored, self.clock.now_ms())
         self.telemetry.store_duplicates(appended.duplicates)
+
+    def _tell_loss(self, written: Future[Any], rows: int) -> None:
+        """What did not reach the database is counted and told; the scraping goes on."""
+        error = written.exception()
+        if error is not None:
+            self.telemetry.store_failed()
+            logger.error("samples were lost", extra=fields(rows=rows, error=str(error)))
 
     async def _evaluate(self) -> None:
         evaluation = await asyncio.to_thread(tasks.evaluate, self.reports, self.comparisons())
@@ -315,15 +328,9 @@ class Service:
         self.telemetry.task_ran("roll_up")
 
     async def _retain(self) -> None:
-        retention = self.settings.storage.retention
-        self.writer.submit(
-            lambda: self.store.retain(
-                self.clock.now_ms(),
-                raw_ms=retention.raw_ms,
-                five_minutes_ms=retention.five_minutes_ms,
-                hourly_ms=retention.hourly_ms,
-            )
-        )
+        asked = self.settings.storage.retention
+        keep = Retention(asked.raw_ms, asked.five_minutes_ms, asked.hourly_ms)
+        self.writer.submit(lambda: self.store.retain(self.clock.now_ms(), keep))
         self.telemetry.task_ran("retain")
 
     # --- what the API calls ---------------------------------------------------------------------------------------
@@ -341,18 +348,6 @@ class Service:
 
     def _delete_sweep(self, name: str) -> None:
         self.writer.submit(lambda: self.store.delete_sweep(name)).result(WRITE_SECONDS)
-
-
-def require_safe_address(settings: Settings) -> None:
-    """Raises ConfigError for an address that others can reach, without a token and without the word that it is meant."""
-    web = settings.web
-    if web.is_loopback or web.token_file is not None or web.insecure:
-        return
-    message = (
-        f"web.listen: {web.listen} can be reached by other machines; give a token (web.token_file, OPMON_TOKEN_FILE) or"
-        " say --insecure"
-    )
-    raise ConfigError(message)
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -385,6 +380,8 @@ def scrape_target(target: Target, settings: Settings) -> ScrapeTarget:
         url=target.url,
         engine=target.engine,
         timeout_ms=settings.global_.scrape_timeout_ms,
+        authorization=target.authorization,
+        tls=target.tls,
     )
 
 

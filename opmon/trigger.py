@@ -46,7 +46,7 @@ def _fraction(name: str, stratum_ms: int) -> int:
 def _order(name: str, interval_ms: int, block: int) -> tuple[int, ...]:
     """In which order a block of strata visits the parts of the interval."""
     parts = list(range(BLOCK))
-    Random(f"{name}\0{interval_ms}\0{block}").shuffle(parts)  # noqa: S311 - spread, not secrecy
+    Random(f"{name}\0{interval_ms}\0{block}").shuffle(parts)
     return tuple(parts)
 
 

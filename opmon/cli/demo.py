@@ -7,17 +7,16 @@ path, attempt by attempt, at virtual instants.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from opmon.pipeline import Observation
+    from opmon.core.model import Attempt
     from opmon.service import Service
     from opmon.simulator.simulation import Simulation
 
@@ -27,8 +26,7 @@ FULL_EVERY = 6
 BATCH = 360
 SWEEP = "example-drafters"
 TARGET = "simulated-vllm"
-# The history's epochs are numbered below those of the live watch, whose first one is 1.
-EPOCHS_BEFORE = -1000
+TOOK_MS = 3
 
 
 @click.command()
@@ -65,89 +63,65 @@ def _serve(folder: Path, url: str, listen: str | None, history: _History) -> Non
     from opmon.service import Service
 
     settings = load(None, {"storage.url": str(folder / "demo.db"), "web.listen": listen}, _environment(url))
-    service = Service(
-        settings.model_copy(update={"targets": (settings.targets[0].model_copy(update={"name": TARGET}),)}),
-        progress=lambda: history.progress,
-        beside=(history.replay,),
-    )
-    run(service)
+    target = settings.targets[0].model_copy(update={"name": TARGET})
+    settings = settings.model_copy(update={"targets": (target,)})
+    history.begin(settings.storage.url, target.url)
+    run(Service(settings, progress=lambda: history.progress, beside=(history.replay,)))
 
 
 def _environment(url: str) -> dict[str, str]:
     """The demo takes nothing from the environment but where it may listen."""
-    import os
-
     kept = {name: value for name, value in os.environ.items() if name in ("OPMON_LISTEN", "HOME", "OPMON_TOKEN_FILE")}
     return {**kept, "OPMON_TARGET": url}
 
 
-@dataclass(slots=True)
 class _History:
-    """The day before the start, replayed beside the live watch."""
+    """The day before the start, replayed beside the live watch. `progress` is the share done, None at the end."""
 
-    past: Simulation
-    start_ms: int
-    end_ms: int
-    progress: float | None = 0.0
+    def __init__(self, past: Simulation, start_ms: int, end_ms: int) -> None:
+        self.progress: float | None = 0.0
+        self._past = past
+        self._strata = range(start_ms, end_ms - end_ms % HISTORY_INTERVAL_MS, HISTORY_INTERVAL_MS)
 
-    async def replay(self, service: Service) -> None:
-        """Loads the example sweep, then feeds the day through observer and store, batch by batch."""
+    def begin(self, database_url: str, target_url: str) -> None:
+        """Stores the day's first scrape and the example sweep before the service starts: it then goes on in the same
+        epoch, since the simulated server has worked through the day without a restart."""
+        from opmon.core.model import TargetRecord
+        from opmon.pipeline import Observer
+        from opmon.store import Store
+        from opmon.store.database import Database
         from opmon.sweeps.detect import example_sweep_bytes, read_sweep
 
-        imported = read_sweep(example_sweep_bytes(), f"{SWEEP}.csv")
-        service.writer.submit(lambda: service.store.import_sweep(SWEEP, imported, service.clock.now_ms()))
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.to_thread(self._feed, service)
-        self.progress = None
+        self._observer = Observer(TargetRecord(TARGET, target_url, pulse_interval_ms=HISTORY_INTERVAL_MS))
+        with Database.open(database_url, read_only=False, create=True) as database:
+            store = Store(database)
+            store.save_target(self._observer.record)
+            first = self._observer.observe(self._attempt(0))
+            store.append(TARGET, [first], self._observer.record)
+            store.import_sweep(SWEEP, read_sweep(example_sweep_bytes(), f"{SWEEP}.csv"), self._strata.stop)
+
+    async def replay(self, service: Service) -> None:
+        """Feeds the rest of the day through observer and store, in a thread: the event loop goes on scraping."""
+        await asyncio.to_thread(self._feed, service)
 
     def _feed(self, service: Service) -> None:
-        """In a thread of its own: the event loop goes on scraping meanwhile."""
-        batch: list[Observation] = []
-        for observation in self._observations(service):
-            batch.append(observation)
-            if len(batch) >= BATCH:
-                self._store(service, batch)
-                batch = []
-        self._store(service, batch)
-        service.writer.submit(lambda: service.store.roll_up(service.clock.now_ms())).result()
+        for first in range(1, len(self._strata), BATCH):
+            numbers = range(first, min(first + BATCH, len(self._strata)))
+            batch = [self._observer.observe(self._attempt(number)) for number in numbers]
+            service.writer.submit(partial(service.store.append, TARGET, batch)).result()
+            # Rolled up as it comes, so that the page stays quick while the day fills up behind it.
+            service.writer.submit(partial(service.store.roll_up, service.clock.now_ms())).result()
+            self.progress = numbers.stop / len(self._strata)
+        self.progress = None
 
-    def _store(self, service: Service, batch: list[Observation]) -> None:
-        service.writer.submit(lambda: service.store.append(TARGET, batch)).result()
-        if batch:
-            self.progress = (batch[-1].attempt.stratum_ms - self.start_ms) / (self.end_ms - self.start_ms)
-
-    def _observations(self, service: Service) -> Iterator[Observation]:
+    def _attempt(self, number: int) -> Attempt:
+        """The attempt of the day's stratum `number`, at the instant at which the service would have made it."""
+        from opmon.core.engines import PULSE_NAMES
         from opmon.core.model import Lane
-        from opmon.pipeline import Observer, attempt_of_failure, attempt_of_page
-        from opmon.simulator.simulation import Down
+        from opmon.pipeline import attempt_of_page
         from opmon.trigger import fire_ms
 
-        observer = Observer(service.watches[TARGET].observer.record)
-        # Strata up to the live watch's first one, which the two must not share.
-        end_ms = self.end_ms // HISTORY_INTERVAL_MS * HISTORY_INTERVAL_MS
-        for number, stratum_ms in enumerate(range(self.start_ms, end_ms, HISTORY_INTERVAL_MS)):
-            at_ms = fire_ms(TARGET, stratum_ms, HISTORY_INTERVAL_MS)
-            lane = Lane.PULSE if number % FULL_EVERY else Lane.FULL
-            try:
-                page = self.past.page(at_ms)
-                attempt = attempt_of_page(page, at_ms=at_ms, took_ms=3, interval_ms=HISTORY_INTERVAL_MS, lane=lane)
-            except Down:
-                attempt = attempt_of_failure(
-                    "refused", kind="connect", at_ms=at_ms, took_ms=1, interval_ms=HISTORY_INTERVAL_MS, lane=lane
-                )
-            yield _before_live(observer.observe(attempt))
-
-
-def _before_live(observation: Observation) -> Observation:
-    """The same observation with its epochs numbered before the live ones."""
-    step = observation.step
-    step.row.epoch += EPOCHS_BEFORE
-    return replace(
-        observation,
-        step=replace(
-            step,
-            new_epoch=step.new_epoch and replace(step.new_epoch, number=step.new_epoch.number + EPOCHS_BEFORE),
-            learnt_epoch=step.learnt_epoch
-            and replace(step.learnt_epoch, number=step.learnt_epoch.number + EPOCHS_BEFORE),
-        ),
-    )
+        at_ms = fire_ms(TARGET, self._strata[number], HISTORY_INTERVAL_MS)
+        lane = Lane.PULSE if number % FULL_EVERY else Lane.FULL
+        page = self._past.page(at_ms, PULSE_NAMES if lane is Lane.PULSE else None)
+        return attempt_of_page(page, at_ms=at_ms, took_ms=TOOK_MS, interval_ms=HISTORY_INTERVAL_MS, lane=lane)

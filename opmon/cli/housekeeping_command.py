@@ -39,5 +39,3 @@ def version() -> None:
     click.echo(f"opmon {__version__}")
     click.echo(f"Python {platform.python_version()} ({sys.platform})")
     click.echo(f"SQLite {sqlite3.sqlite_version}")
-
-

@@ -66,7 +66,9 @@ def window_options(command: Command) -> Command:
     return command
 
 
-def selector_of(target: str | None, model: str | None, engine_index: str | None, scope: str, fleet: str | None) -> Selector:
+def selector_of(
+    target: str | None, model: str | None, engine_index: str | None, scope: str, fleet: str | None
+) -> Selector:
     """The selector that the options describe."""
     from opmon.core.answers import Selector
 

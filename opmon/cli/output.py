@@ -10,6 +10,6 @@ from typing import Any
 import msgspec
 
 
-def as_json(answer: Any) -> str:  # noqa: ANN401 - any of the answer dataclasses
+def as_json(answer: Any) -> str:
     """The answer as JSON text, two spaces deep. Figures that are not finite numbers become null."""
     return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode()

@@ -31,7 +31,7 @@ BATCH = 600
 @click.option("--start", metavar="T", help="Report from here: RFC 3339 or Unix seconds. [default: the first scrape]")
 @click.option("--end", metavar="T", help="Report up to here. [default: the last scrape]")
 @format_option
-def replay(  # noqa: PLR0913 - one parameter an option
+def replay(
     *,
     files: tuple[Path, ...],
     database: str | None,
@@ -65,7 +65,7 @@ def replay(  # noqa: PLR0913 - one parameter an option
         click.echo(render_report(point, status, markdown=output == "md"), nl=False)
 
 
-def _replay_into(  # noqa: PLR0913 - the wiring of one command
+def _replay_into(
     url: str, files: tuple[Path, ...], target: str, interval_ms: int, max_num_seqs: int | None, ask: WindowAsk
 ) -> tuple[OperatingPoint, TargetStatus]:
     from opmon.cli.database import database_url

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 @click.option("--config", type=click.Path(dir_okay=False, path_type=Path), help="Settings, usually opmon.yml.")
 @click.option("--target", "targets", multiple=True, metavar="URL", help="Watch this server too; may be repeated.")
 @click.option("--database", metavar="URL", help=DATABASE_HELP)
-@click.option("--listen", metavar="HOST:PORT", help="Address of the page, the API and /metrics. [default: 127.0.0.1:8917]")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Address of the page, the API and /metrics. [default: 127.0.0.1:8917]"
+)
 @click.option("--insecure", is_flag=True, default=None, help="Serve other machines without a token.")
 @click.option(
     "--log-level",
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="What of opmon's own log is printed to stderr.",
 )
-def serve(  # noqa: PLR0913 - one parameter an option
+def serve(
     *,
     config: Path | None,
     targets: tuple[str, ...],

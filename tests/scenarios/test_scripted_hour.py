@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.scenarios.virtual import NAME, Observed, observe
 
 from opmon.core.answers import OperatingPoint, Selector
 from opmon.reports import WindowAsk
 from opmon.simulator import scenarios
 from opmon.simulator.simulation import Simulation
 from opmon.simulator.truth import Truth
+from tests.scenarios.virtual import NAME, Observed, observe
 
 START_MS = 1_800_000_000_000
 MINUTE_MS = 60_000

@@ -40,8 +40,14 @@ def scrape(simulation: Simulation, stratum_ms: int, interval_ms: int, lane: Lane
     return attempt_of_page(page, at_ms=at_ms, took_ms=2, interval_ms=interval_ms, lane=lane)
 
 
-def observe(  # noqa: PLR0913 - a set-up of tests
-    simulation: Simulation, folder: Path, *, start_ms: int, end_ms: int, interval_ms: int = 1000, ceiling: int | None = None
+def observe(
+    simulation: Simulation,
+    folder: Path,
+    *,
+    start_ms: int,
+    end_ms: int,
+    interval_ms: int = 1000,
+    ceiling: int | None = None,
 ) -> Observed:
     """Watches the simulation over `[start_ms, end_ms)` through observer and store."""
     ceilings = (Ceiling(ceiling, "configured"),) if ceiling else ()
