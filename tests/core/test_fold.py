@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 
 from opmon.core.fold import fold
@@ -35,6 +36,19 @@ def test_a_sample_owns_its_stratum_wherever_its_instant_was() -> None:
     late = Row(5000, 1000, 5990, Lane.PULSE, State.OBSERVED, 1, {ONE: SeriesSample(7, 0)})
 
     assert {7: 1000} == folded([late]).running
+
+
+def test_load_that_is_locked_to_the_clock_is_read_without_bias() -> None:
+    """A burst in the first half second of each minute, scraped at a random instant of each second."""
+    dice = random.Random(11)
+    rows = []
+    for second in range(20 * 3600):
+        at_ms = second * 1000 + dice.randrange(1000)
+        running = 8 if at_ms % MINUTE_MS < 500 else 0
+        rows.append(Row(second * 1000, 1000, at_ms, Lane.PULSE, State.OBSERVED, 1, {ONE: SeriesSample(running, 0)}))
+    sums = folded(rows)
+
+    assert math.isclose(0.5 / 60, sums.running[8] / sums.observed_ms, rel_tol=0.05)
 
 
 def test_strata_are_clipped_to_the_window_by_milliseconds() -> None:
