@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from opmon.core.increase import fell
 from opmon.core.model import Epoch, Row, SeriesKey, SeriesSample, Snapshot
 
 _CAUSE_OF_KEY = {"version": "version", "kv_blocks": "kv_blocks", "speculative_positions": "speculation"}
@@ -124,7 +125,7 @@ def _fallen(old: Mapping[str, float], new: Mapping[str, float]) -> str | None:
     clock that was set back makes one; no restart."""
     for name, value in new.items():
         before = old.get(name)
-        if before is None or value >= before:
+        if before is None or not fell(before, value):
             continue
         count = name.removesuffix("_sum") + "_count"
         if name.endswith("_sum") and new.get(count, 0.0) > old.get(count, 0.0):

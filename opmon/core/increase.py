@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from opmon.core.model import SeriesKey, SeriesSample
 from opmon.core.sums import BucketIncrease
 
+ROUNDING_SHARE = 1e-9
+
 
 def counter_increases(
     earlier: Mapping[SeriesKey, SeriesSample], later: Mapping[SeriesKey, SeriesSample], names: Iterable[str]
@@ -30,7 +32,15 @@ def counter_increases(
                 rise = new[name] - old[name]
                 if rise >= 0:
                     rises[name] = rises.get(name, 0.0) + rise
+                elif not fell(old[name], new[name]):
+                    rises.setdefault(name, 0.0)
     return rises
+
+
+def fell(old: float, new: float) -> bool:
+    """Whether a cumulative value fell by more than rounding: a page that adds up the sums of several processes may
+    add them in another order the next time."""
+    return old - new > ROUNDING_SHARE * abs(old)
 
 
 def bucket_increases(

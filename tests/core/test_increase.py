@@ -35,6 +35,12 @@ def test_a_sum_that_fell_is_left_out_rather_than_negative() -> None:
     assert {} == counter_increases({ONE: shown(itl_seconds_sum=5.0)}, {ONE: shown(itl_seconds_sum=4.5)}, NAMES)
 
 
+def test_a_sum_that_was_only_rounded_otherwise_stood_still() -> None:
+    earlier, later = {ONE: shown(itl_seconds_sum=298.8333650000001)}, {ONE: shown(itl_seconds_sum=298.833365)}
+
+    assert {"itl_seconds_sum": 0.0} == counter_increases(earlier, later, NAMES)
+
+
 def test_only_the_asked_counters_are_told() -> None:
     assert {} == counter_increases({ONE: shown(drafts=1)}, {ONE: shown(drafts=2)}, NAMES)
 

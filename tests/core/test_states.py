@@ -327,6 +327,15 @@ def test_a_sum_that_falls_while_its_count_rises_is_no_restart() -> None:
     assert ["start"] == causes(watch([*before, *stage.play(4, 1)]))
 
 
+def test_a_sum_that_is_only_rounded_otherwise_is_no_restart() -> None:
+    stage = Stage()
+    before = stage.play(10, 3)
+    for counters in stage.counters.values():
+        counters["itl_seconds_sum"] *= 1 - 1e-15
+
+    assert ["start"] == causes(watch([*before, *stage.play(4)]))
+
+
 def test_a_sum_that_falls_alone_is_a_restart() -> None:
     stage = Stage()
     before = stage.play(4, 1)

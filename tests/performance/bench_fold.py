@@ -25,7 +25,7 @@ BOUNDS = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0, 2.
 def rows_of(number: int, engines: int) -> list[Row]:
     """An hour-like target: pulses each second, every thirtieth a full scrape, load that wanders between 0 and 6."""
     dice = random.Random(7)
-    counters = {name: 0.0 for name in (*PULSE_COUNTERS, *FULL_COUNTERS)}
+    counters = dict.fromkeys((*PULSE_COUNTERS, *FULL_COUNTERS), 0.0)
     found = []
     for index in range(number):
         lane = Lane.FULL if index % 30 == 0 else Lane.PULSE
