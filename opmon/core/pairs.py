@@ -125,7 +125,8 @@ def pair_cells(
 def base_model(name: str) -> str:
     """A model's name without what says how its weights are stored: `org/Name-27B-FP8` and `Name-27B-int8` are one."""
     last = name.strip().lower().rstrip("/").rsplit("/", 1)[-1]
-    return "-".join(part for part in re.split(r"[-._ ]+", last) if part and not _CHECKPOINT_PART.match(part))
+    kept = [part for part in re.split(r"[-. ]+", last) if part and not _CHECKPOINT_PART.match(part)]
+    return "-".join(kept).replace("_", "-")
 
 
 def is_same_length(one: float | None, other: float | None) -> bool:

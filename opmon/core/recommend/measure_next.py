@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from opmon.core.answers import MeasureNext
+from opmon.core.cells import octaves
 from opmon.core.recommend.ratios import LevelRatio
 
 MOST_PER_CONTENT = 3
@@ -64,11 +65,11 @@ def doubts(
 def measure_next(found: Sequence[Doubt], candidate: str) -> tuple[MeasureNext, ...]:
     """The most doubtful levels of all contents, at most three of each. The commands are labelled with the candidate;
     with CONFIG set to the reference they measure the other side."""
-    taken: dict[str, int] = {}
     chosen: list[Doubt] = []
     for doubt in sorted(found, key=lambda one: -one.amount):
-        if taken.get(doubt.content, 0) < MOST_PER_CONTENT and len(chosen) < MOST:
-            taken[doubt.content] = taken.get(doubt.content, 0) + 1
+        levels = [one.level for one in chosen if one.content == doubt.content]
+        is_new = all(octaves(doubt.level, level) >= 1 / _STEPS_PER_OCTAVE for level in levels)
+        if is_new and len(levels) < MOST_PER_CONTENT and len(chosen) < MOST:
             chosen.append(doubt)
     return tuple(
         MeasureNext(

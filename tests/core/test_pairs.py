@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from opmon.core.cells import Cell
+from opmon.core.pairs import base_model, pair_cells
+
+DAY = 86_400
+STATED = Cell(
+    "old",
+    content="code",
+    concurrency=4,
+    load_mode="closed",
+    prompt_tokens=100,
+    output_tokens=200,
+    aggregate=100.0,
+    per_stream=25.0,
+    model="org/Name-27B-FP8",
+    hardware="H100",
+    api="chat",
+    streaming=True,
+    tool="probe",
+    per_stream_method="e2e_median",
+    token_source="server_usage",
+    measured_at=1_000_000.0,
+    source_file="a.csv",
+)
+OTHER = replace(STATED, configuration="new", aggregate=150.0, per_stream=40.0)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("load_mode", "open"),
+        ("prompt_tokens", 8112),
+        ("model", "org/Name-70B"),
+        ("hardware", "H200"),
+        ("api", "completions"),
+        ("streaming", False),
+        ("tool", "other"),
+        ("per_stream_method", "declared"),
+        ("token_source", "chunks"),
+        ("measured_at", 1_000_000.0 + 3 * DAY),
+    ],
+)
+def test_a_pair_that_differs_is_refused_naming_the_field(field: str, value: object) -> None:
+    found = pair_cells([STATED, replace(OTHER, **{field: value})], "old", "new", "code")
+
+    assert () == found.pairs
+    assert [("session" if field == "measured_at" else field,)] == [refusal.fields for refusal in found.refusals]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("model", "org/Name-27B-int8"), ("output_tokens", 400), ("temperature", 0.7), ("cache_state", "warm")],
+)
+def test_checkpoint_and_soft_fields_may_differ(field: str, value: object) -> None:
+    found = pair_cells([replace(STATED, temperature=0.0), replace(OTHER, **{field: value})], "old", "new", "code")
+
+    assert 1 == len(found.pairs)
+
+
+def test_soft_differences_are_said() -> None:
+    found = pair_cells([STATED, replace(OTHER, output_tokens=400)], "old", "new", "code")
+
+    assert ("at concurrency 4 the two sides differ in output length",) == found.flags
+
+
+def test_a_field_known_on_one_side_only_forbids_the_pair() -> None:
+    found = pair_cells([STATED, replace(OTHER, hardware=None)], "old", "new", "code")
+
+    assert [("hardware",)] == [refusal.fields for refusal in found.refusals]
+
+
+def test_a_field_unknown_on_both_sides_of_one_file_is_taken_as_equal_and_said() -> None:
+    found = pair_cells([replace(STATED, hardware=None), replace(OTHER, hardware=None)], "old", "new", "code")
+
+    assert 1 == len(found.pairs)
+    assert ("hardware",) == found.assumed_equal
+
+
+def test_a_field_unknown_across_files_forbids_the_pair() -> None:
+    cells = [replace(STATED, hardware=None), replace(OTHER, hardware=None, source_file="b.csv")]
+
+    assert [("hardware",)] == [refusal.fields for refusal in pair_cells(cells, "old", "new", "code").refusals]
+
+
+def test_stated_fields_make_a_pair_across_files() -> None:
+    assert 1 == len(pair_cells([STATED, replace(OTHER, source_file="b.csv")], "old", "new", "code").pairs)
+
+
+def test_failed_requests_on_either_side_give_no_verdict() -> None:
+    found = pair_cells([STATED, replace(OTHER, failed_requests=3)], "old", "new", "code")
+
+    assert [("failed_requests",)] == [refusal.fields for refusal in found.refusals]
+
+
+def test_pairs_are_found_by_value_and_not_by_order() -> None:
+    cells = [
+        replace(STATED, concurrency=1),
+        replace(STATED, concurrency=8),
+        replace(OTHER, concurrency=8, aggregate=7.0),
+        replace(OTHER, concurrency=1, aggregate=5.0),
+    ]
+    found = pair_cells(cells, "old", "new", "code")
+
+    assert {1: 5.0, 8: 7.0} == {pair.concurrency: pair.candidate.first.aggregate for pair in found.pairs}
+
+
+def test_different_concurrency_length_and_streaming_are_refused_together() -> None:
+    cells = [
+        replace(STATED, concurrency=64, prompt_tokens=33),
+        replace(OTHER, concurrency=1, prompt_tokens=65_000, streaming=False),
+    ]
+    (refusal,) = pair_cells(cells, "old", "new", "code").refusals
+
+    assert {"concurrency", "prompt_tokens", "streaming"} <= set(refusal.fields)
+
+
+def test_repeats_are_one_side_and_its_median_counts() -> None:
+    repeats = [replace(STATED, aggregate=value) for value in (90.0, 100.0, 400.0)]
+    (pair,) = pair_cells([*repeats, OTHER], "old", "new", "code").pairs
+
+    assert 1.5 == pair.ratio(lambda cell: cell.aggregate)
+
+
+def test_of_several_lengths_the_nearest_to_the_live_one_is_taken() -> None:
+    cells = [
+        replace(cell, prompt_tokens=tokens, aggregate=tokens * factor)
+        for tokens in (100.0, 8000.0)
+        for cell, factor in ((STATED, 1), (OTHER, 2))
+    ]
+    found = pair_cells(cells, "old", "new", "code", prompt_tokens=6000)
+
+    assert [8000.0] == [pair.prompt_tokens for pair in found.pairs]
+
+
+def test_levels_of_one_side_only_are_told() -> None:
+    cells = [STATED, OTHER, replace(STATED, concurrency=16)]
+
+    assert (16,) == pair_cells(cells, "old", "new", "code").single_levels
+
+
+def test_unlimited_load_has_no_level() -> None:
+    cells = [replace(STATED, concurrency=None), replace(OTHER, concurrency=None)]
+
+    assert () == pair_cells(cells, "old", "new", "code").pairs
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("org/Name-27B-FP8", "Name-27B-int8"),
+        ("Name-27B", "Name-27B-AWQ"),
+        ("name-27b-w8a8", "Name-27B-Instruct".replace("-Instruct", "")),
+        ("a/Name-7B-NVFP4", "b/Name-7B-q4_K_M"),
+    ],
+)
+def test_checkpoints_of_one_model_have_one_base_name(one: str, other: str) -> None:
+    assert base_model(one) == base_model(other)
+
+
+def test_other_sizes_are_other_models() -> None:
+    assert base_model("Name-27B-FP8") != base_model("Name-70B-FP8")
