@@ -38,18 +38,16 @@ def operating_point(
     epochs: Sequence[EpochSpan],
     ceiling: CeilingAnswer,
     pulse_interval_ms: int,
-    replicas: int = 1,
 ) -> OperatingPoint:
     """The answer for a window, from its sums per epoch. Without any observed time all figures are None, with a reason.
 
     `epochs` are those that overlap the window, for the answer and its warning. `ceiling` comes without
-    `reached_ratio`, which is filled in here. `replicas`: how many targets' sums were added up (`scope=replica`):
-    coverage is then the mean over them.
+    `reached_ratio`, which is filled in here. Where the sums of several targets were added up, so are their windows.
     """
     sums = Sums()
     for one in per_epoch.values():
         add(sums, one)
-    covered = coverage(sums, window, replicas)
+    covered = coverage(sums, window)
     reached = replace(ceiling, reached_ratio=reached_ratio(sums, ceiling.requests))
     found = queue(sums)
     checks = doubts.checks(sums, pulse_interval_ms)
@@ -75,17 +73,16 @@ def operating_point(
     )
 
 
-def coverage(sums: Sums, window: Window, replicas: int = 1) -> Coverage:
+def coverage(sums: Sums, window: Window) -> Coverage:
     """Seconds per state; what no attempt accounts for is `gap`, so that the five add up to the window."""
-    total_ms = max(round(window.seconds * 1000) * replicas, sums.known_ms)
-    per_target = 1000 * replicas
+    total_ms = max(round(window.seconds * 1000), sums.known_ms)
     return Coverage(
         ratio=sums.observed_ms / total_ms if total_ms else 0.0,
-        observed_seconds=sums.observed_ms / per_target,
-        down_seconds=sums.down_ms / per_target,
-        invalid_seconds=sums.invalid_ms / per_target,
-        stalled_seconds=sums.stalled_ms / per_target,
-        gap_seconds=(total_ms - sums.known_ms) / per_target,
+        observed_seconds=sums.observed_ms / 1000,
+        down_seconds=sums.down_ms / 1000,
+        invalid_seconds=sums.invalid_ms / 1000,
+        stalled_seconds=sums.stalled_ms / 1000,
+        gap_seconds=(total_ms - sums.known_ms) / 1000,
     )
 
 

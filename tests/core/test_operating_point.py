@@ -31,7 +31,7 @@ WORKED = {0: 600_000, 1: 240_000, 2: 36_000, 4: 24_000}
 
 
 def point(
-    sums: Sums, *, seconds: float | None = None, ceiling: int | None = 64, interval_ms: int = 1000, replicas: int = 1
+    sums: Sums, *, seconds: float | None = None, ceiling: int | None = 64, interval_ms: int = 1000
 ) -> OperatingPoint:
     length = sums.known_ms / 1000 if seconds is None else seconds
     return operating_point(
@@ -41,7 +41,6 @@ def point(
         epochs=[EpochSpan(0.0, None, "start")],
         ceiling=CeilingAnswer(requests=ceiling, max_num_seqs=ceiling, source="set" if ceiling else None),
         pulse_interval_ms=interval_ms,
-        replicas=replicas,
     )
 
 
@@ -169,17 +168,6 @@ def test_the_five_states_add_up_to_the_window() -> None:
         + covered.invalid_seconds
         + covered.stalled_seconds
         + covered.gap_seconds,
-    )
-
-
-def test_replicas_share_one_window() -> None:
-    covered = point(Sums(observed_ms=90_000, down_ms=10_000), seconds=60, replicas=2).coverage
-
-    assert (0.75, 45.0, 5.0, 10.0) == (
-        covered.ratio,
-        covered.observed_seconds,
-        covered.down_seconds,
-        covered.gap_seconds,
     )
 
 
