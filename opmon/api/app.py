@@ -11,9 +11,10 @@ from fastapi import FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from opmon import __version__
-from opmon.api import health, pages, problems, static_files, v1
+from opmon.api import health, pages, problems, static_route, v1
 from opmon.api.door import Parts, Reports
 from opmon.api.security import Guard, SecuritySettings
+from opmon.api.static_files import StaticFiles, packaged_files
 from opmon.core.cells import SweepImport
 
 COMPRESS_FROM_BYTES = 1024
@@ -29,8 +30,10 @@ def create_app(
     sweep_delete: Callable[[str], None],
     security: SecuritySettings,
     path_prefix: str = "",
+    files: StaticFiles | None = None,
 ) -> FastAPI:
-    """The application over these parts. `path_prefix` (`/opmon`): for a proxy that does not take it off."""
+    """The application over these parts. `path_prefix` (`/opmon`): for a proxy that does not take it off. `files`: the
+    page's styles and modules, those of the package unless given."""
     prefix = path_prefix.rstrip("/")
     app = FastAPI(
         title="opmon",
@@ -41,10 +44,10 @@ def create_app(
         servers=[{"url": prefix or "/"}],
         redirect_slashes=False,
     )
-    app.state.parts = Parts(reports, metrics, ready, sweep_import, sweep_delete)
+    app.state.parts = Parts(reports, metrics, ready, sweep_import, sweep_delete, files or packaged_files())
     app.include_router(v1.router)
     app.include_router(pages.router)
-    app.router.routes.extend([*health.ROUTES, static_files.ROUTE])
+    app.router.routes.extend([*health.ROUTES, static_route.ROUTE])
     problems.install(app)
     app.add_middleware(GZipMiddleware, minimum_size=COMPRESS_FROM_BYTES, compresslevel=COMPRESS_LEVEL)
     # Added last, so it stands outermost: nothing else sees a request that is refused.

@@ -11,6 +11,7 @@ from typing import Annotated, Protocol, cast
 
 from fastapi import Depends, Request
 
+from opmon.api.static_files import StaticFiles
 from opmon.core import answers
 from opmon.core.answers import Selector
 from opmon.core.cells import SweepImport
@@ -83,6 +84,7 @@ class Parts:
     ready: Callable[[], bool]
     sweep_import: Callable[[str, SweepImport], None]
     sweep_delete: Callable[[str], None]
+    files: StaticFiles
 
 
 def parts_of(request: Request) -> Parts:

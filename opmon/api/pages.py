@@ -18,7 +18,6 @@ from opmon.api.asks import PageQuery
 from opmon.api.conditional import conditional, entity_tag
 from opmon.api.door import Door, Parts
 from opmon.api.rendering import render
-from opmon.api.static_files import static_files
 from opmon.core.answers import (
     ConcurrencyPoint,
     OperatingPoint,
@@ -214,7 +213,7 @@ def show(request: Request, parts: Parts, asked: PageQuery, name: str | None) -> 
         found = page_of(parts, asked, target, now) if target is not None else {}
         return render(request, "target.html" if target is not None else "empty.html", **(context | dict(found)))
 
-    return conditional(request, entity_tag(request, tag, repr(progress), static_files().digest), build)
+    return conditional(request, entity_tag(request, tag, repr(progress), parts.files.digest), build)
 
 
 @router.api_route("/", methods=["GET", "HEAD"])

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from opmon import __version__
 from opmon.api import verdict_view, wording
-from opmon.api.static_files import static_files
+from opmon.api.door import parts_of
 
 
 @cache
@@ -31,6 +31,8 @@ def environment() -> Environment:
     made.filters.update(wording.FILTERS)
     made.filters["segment"] = lambda text: quote(text, safe="")
     made.filters["interval"] = verdict_view.interval_words
+    made.filters["because"] = verdict_view.because
+    made.filters["known"] = verdict_view.known
     made.filters["reading"] = verdict_view.reading_words
     made.globals.update(
         UNKNOWN=wording.UNKNOWN,
@@ -56,7 +58,7 @@ def root_of(request: Request) -> str:
 
 def render(request: Request, template: str, status_code: int = 200, /, **context: Any) -> HTMLResponse:
     """The page as an answer."""
-    files = static_files()
+    files = parts_of(request).files
     root = root_of(request)
     shared = {"root": root, "static": f"{root}static/{files.digest}", "has_chart": files.has_chart_library}
     return HTMLResponse(environment().get_template(template).render(shared | context), status_code)

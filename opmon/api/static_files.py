@@ -1,7 +1,6 @@
-"""The page's styles and modules, read once into memory and served from there.
+"""The page's styles and modules, read once into memory, with a digest over all of them.
 
-Contains no file access while serving: an address is looked up in a table, so no path can leave it. The address carries
-a digest of all files (`/static/<digest>/...`), so a browser may keep them for good and still never mixes two versions.
+Contains no serving: that is `opmon.api.static_route`.
 """
 
 from __future__ import annotations
@@ -12,11 +11,6 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
 MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -24,7 +18,6 @@ MEDIA_TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 VENDOR_CHART = "vendor/uplot/uPlot.esm.js"
-FOR_GOOD = "public, max-age=31536000, immutable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +49,8 @@ def media_type(name: str) -> str | None:
     return next((kind for ending, kind in MEDIA_TYPES.items() if name.endswith(ending)), None)
 
 
-@cache
-def static_files() -> StaticFiles:
-    """The files of the installed package."""
-    contents = walk(files("opmon.ui").joinpath("static"))
+def static_files(contents: dict[str, bytes]) -> StaticFiles:
+    """The files with their digest."""
     digest = hashlib.sha256()
     for name, body in contents.items():
         digest.update(f"{name}\x00{len(body)}\x00".encode())
@@ -67,14 +58,7 @@ def static_files() -> StaticFiles:
     return StaticFiles(contents, digest.hexdigest()[:12])
 
 
-def serve(request: Request) -> Response:
-    """A file; one of another version is served too, but not kept."""
-    name, known = request.path_params["name"], static_files()
-    kind = media_type(name)
-    if kind is None or name not in known.contents:
-        raise HTTPException(404)
-    caching = FOR_GOOD if request.path_params["digest"] == known.digest else "no-store"
-    return Response(known.contents[name], headers={"Cache-Control": caching, "Content-Type": kind})
-
-
-ROUTE = Route("/static/{digest}/{name:path}", serve, include_in_schema=False)
+@cache
+def packaged_files() -> StaticFiles:
+    """The files of the installed package."""
+    return static_files(walk(files("opmon.ui").joinpath("static")))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from opmon.api.wording import COLUMNS, TIMES
+from opmon.api.wording import COLUMNS, TIMES, number, percent
 from opmon.core.answers import ColumnAnswer, ContentAnswer, Recommendation
+from opmon.core.recommend.verdicts import FEWEST_EVIDENCE_RATIO
 
 # The axis of a strip: from 1/4 to 4 times.
 OCTAVES = 2.0
@@ -96,6 +97,33 @@ def strips(answer: ContentAnswer) -> list[Strip]:
         judged = answer.column in ("per_stream", "both")
         found.append(strip("the whole turn", values, answer.threshold_ratio, judged=judged))
     return sorted((one for one in found if one.ratio is not None), key=lambda one: not one.judged)
+
+
+def judged_column(answer: ContentAnswer) -> ColumnAnswer:
+    """The column that the verdict rests on; of `both` the per-stream one."""
+    return answer.columns.aggregate if answer.column == "aggregate" else answer.columns.per_stream
+
+
+def because(answer: ContentAnswer) -> str:
+    """Why, in one line for the first screen; all reasons stand further down.
+
+    An undecided verdict names what stands in the way, in the order in which it can be mended by measuring.
+    """
+    column = judged_column(answer)
+    if answer.verdict == "undecided":
+        if column.proxy or column.evidence_ratio < FEWEST_EVIDENCE_RATIO:
+            return (
+                f"{COLUMNS.get(answer.column, answer.column)}: only {percent(column.evidence_ratio)} of it is measured"
+            )
+        if answer.mismatches:
+            one = answer.mismatches[0]
+            return f"{one.axis.replace('_', ' ')}: the cell has {known(one.cell)}, the server {known(one.live)}"
+    return answer.reasons[0] if answer.reasons else ""
+
+
+def known(value: float | str | None) -> str:
+    """A number or a word of a mismatch."""
+    return value if isinstance(value, str) else number(value)
 
 
 def headline(answer: Recommendation) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from opmon.core import answers as a
 from opmon.core.cells import SweepImport
@@ -22,7 +23,7 @@ AGENT = {0: 600_000, 1: 240_000, 2: 36_000, 4: 24_000}
 HOSTILE = "</script><img src=x onerror=alert(1)>\"'&{{7*7}}"
 
 
-def status(name: str = "gpu-1:8000", **changes: object) -> a.TargetStatus:
+def status(name: str = "gpu-1:8000", **changes: Any) -> a.TargetStatus:
     """A healthy target, changed."""
     one = a.TargetStatus(
         name=name,
@@ -46,7 +47,7 @@ def status(name: str = "gpu-1:8000", **changes: object) -> a.TargetStatus:
         last_scrape_bytes=1480,
         ceiling=a.CeilingAnswer(64, 64, "configured", 41.2),
     )
-    return replace(one, **changes)  # type: ignore[arg-type]
+    return replace(one, **changes)
 
 
 def window(seconds: float = 7 * DAY, asked: float | None = None) -> a.Window:
@@ -55,7 +56,7 @@ def window(seconds: float = 7 * DAY, asked: float | None = None) -> a.Window:
 
 
 def operating_point(
-    occupancy: dict[int, int] | None = None, waiting: dict[int, int] | None = None, **changes: object
+    occupancy: dict[int, int] | None = None, waiting: dict[int, int] | None = None, **changes: Any
 ) -> a.OperatingPoint:
     """The point of an occupancy in milliseconds."""
     kept = AGENT if occupancy is None else occupancy
@@ -94,7 +95,7 @@ def operating_point(
         ),
         warnings=(a.Warning_("epochs", "the window spans 2 epochs; counters are not joined across the restart"),),
     )
-    return replace(one, **changes)  # type: ignore[arg-type]
+    return replace(one, **changes)
 
 
 def series(length: float, step: float, *, breaks: bool = True) -> a.ConcurrencySeries:
@@ -136,7 +137,7 @@ def sweep() -> a.SweepAnswer:
     return a.SweepAnswer("example-drafters", ("fp8-mtp5", "int8-dflash7"), ("code", "prose"), (one,), tuple(cells))
 
 
-def content_answer(content: str, verdict: str, **changes: object) -> a.ContentAnswer:
+def content_answer(content: str, verdict: str, **changes: Any) -> a.ContentAnswer:
     """The answer for one content."""
     one = a.ContentAnswer(
         content=content,
@@ -164,10 +165,10 @@ def content_answer(content: str, verdict: str, **changes: object) -> a.ContentAn
         mismatches=(a.Mismatch("prompt_tokens", 33.0, 8112.0, 7.94),),
         projection=a.Projection(1, 3, 0.71, 1.2, 1.0),
     )
-    return replace(one, **changes)  # type: ignore[arg-type]
+    return replace(one, **changes)
 
 
-def recommendation(verdict: str = "switch", **changes: object) -> a.Recommendation:
+def recommendation(verdict: str = "switch", **changes: Any) -> a.Recommendation:
     """A verdict for code, and none for prose."""
     point = operating_point()
     summary = a.OperatingPointSummary(
@@ -200,7 +201,7 @@ def recommendation(verdict: str = "switch", **changes: object) -> a.Recommendati
         measure_next=(a.MeasureNext(2, "code", 8112, 780, commands),),
         warnings=(a.Warning_("unknown_fields", "hardware and tool are unknown on both sides; taken as equal"),),
     )
-    return replace(one, **changes)  # type: ignore[arg-type]
+    return replace(one, **changes)
 
 
 @dataclass

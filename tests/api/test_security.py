@@ -12,7 +12,7 @@ from opmon.api.security import SecuritySettings
 from tests.api.conftest import application, client_of
 from tests.api.stage import Scene
 
-TOKEN = "täglich-7f3a"  # noqa: S105 - a token of this test
+TOKEN = "täglich-7f3a"
 FILE = {"file": ("a.csv", b"config,concurrency,aggregate_tok_s\na,1,2\n")}
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from opmon.core import answers as a
 from opmon.errors import ConfigError, StoreError
+from opmon.reports import WindowAsk
 from tests.api.conftest import application, client_of
 from tests.api.stage import HOSTILE, NOW, Scene, operating_point, status
 
@@ -53,15 +54,13 @@ async def test_the_selector_of_the_query_reaches_reports_and_comes_back(client: 
     } == selector  # fmt: skip
 
 
-async def test_windows_are_read_as_durations_instants_and_unix_seconds(
-    scene: Scene, client: httpx.AsyncClient
-) -> None:
+async def test_windows_are_read_as_durations_instants_and_unix_seconds(scene: Scene, client: httpx.AsyncClient) -> None:
     await client.get("/api/v1/operating-point?window=90s")
     assert 90_000 == scene.asks[-1][1].window_ms
     await client.get("/api/v1/operating-point?start=2026-11-29T17:00:00Z&end=1795973400.5")
     assert (1_795_971_600_000, 1_795_973_400_500) == (scene.asks[-1][1].start_ms, scene.asks[-1][1].end_ms)
     await client.get("/api/v1/operating-point")
-    assert (None, None, None) == (scene.asks[-1][1].window_ms, scene.asks[-1][1].start_ms, scene.asks[-1][1].end_ms)
+    assert WindowAsk() == scene.asks[-1][1]
 
 
 @pytest.mark.parametrize("address", READING)
