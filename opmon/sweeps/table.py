@@ -1,4 +1,4 @@
-"""Reads a hand-made table: CSV or TSV with a header, a row per cell (docs/sweeps.md).
+"""Reads a hand-made table: CSV or TSV with a header, a row per cell.
 
 Contains the reading of rows. A fault of the whole file is a SweepError that names the column; a fault of one value is
 one that names row and field. Empty fields were not measured: they are missing, never 0.

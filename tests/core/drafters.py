@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from opmon.core.answers import ContentAnswer, Recommendation
 from opmon.core.cells import Cell, Sweep, SweepImport
 from opmon.core.recommend import Ask, LivePoint, recommend
@@ -13,10 +15,10 @@ WITH_IDLE = {0: 600_000, 1: 240_000, 2: 36_000, 4: 24_000}
 EXAMPLE = Sweep("example-drafters", (read_sweep(example_sweep_bytes(), "example-drafters.csv"),))
 
 
-def live(occupancy: dict[int, int] | None = None, **known: object) -> LivePoint:
+def live(occupancy: dict[int, int] | None = None, **known: Any) -> LivePoint:
     """A live point in which running and in system are alike."""
     levels = OCCUPANCY if occupancy is None else occupancy
-    return LivePoint(running=levels, in_system=levels, **known)  # type: ignore[arg-type]
+    return LivePoint(running=levels, in_system=levels, **known)
 
 
 def sweep_of(*cells: Cell) -> Sweep:
@@ -24,12 +26,12 @@ def sweep_of(*cells: Cell) -> Sweep:
     return Sweep("made", (SweepImport("made.csv", "", "table", 1, 0, cells),))
 
 
-def ask(**said: object) -> Ask:
+def ask(**said: Any) -> Ask:
     """An ask, shorter."""
-    return Ask(**said)  # type: ignore[arg-type]
+    return Ask(**said)
 
 
-def example(occupancy: dict[int, int] | None = None, **said: object) -> Recommendation:
+def example(occupancy: dict[int, int] | None = None, **said: Any) -> Recommendation:
     """The recommendation for the example sweep."""
     return recommend(EXAMPLE, live(occupancy), ask(**said))
 

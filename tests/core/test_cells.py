@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,8 +25,8 @@ from opmon.core.cells import (
 LEVELS = [1.0, 8.0, 32.0, 64.0]
 
 
-def cell(**known: object) -> Cell:
-    return Cell("a", **known)  # type: ignore[arg-type]
+def cell(**known: Any) -> Cell:
+    return Cell("a", **known)
 
 
 def test_per_stream_is_derived_from_ttft_and_tpot_where_it_was_not_measured() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -45,7 +46,7 @@ OTHER = replace(STATED, configuration="new", aggregate=150.0, per_stream=40.0)
         ("measured_at", 1_000_000.0 + 3 * DAY),
     ],
 )
-def test_a_pair_that_differs_is_refused_naming_the_field(field: str, value: object) -> None:
+def test_a_pair_that_differs_is_refused_naming_the_field(field: str, value: Any) -> None:
     found = pair_cells([STATED, replace(OTHER, **{field: value})], "old", "new", "code")
 
     assert () == found.pairs
@@ -56,7 +57,7 @@ def test_a_pair_that_differs_is_refused_naming_the_field(field: str, value: obje
     ("field", "value"),
     [("model", "org/Name-27B-int8"), ("output_tokens", 400), ("temperature", 0.7), ("cache_state", "warm")],
 )
-def test_checkpoint_and_soft_fields_may_differ(field: str, value: object) -> None:
+def test_checkpoint_and_soft_fields_may_differ(field: str, value: Any) -> None:
     found = pair_cells([replace(STATED, temperature=0.0), replace(OTHER, **{field: value})], "old", "new", "code")
 
     assert 1 == len(found.pairs)

@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opmon.core.answers import ContentAnswer, CurvePoint
+from opmon.core.answers import ContentAnswer, CurvePoint, Recommendation
 from opmon.core.cells import Cell, Sweep
 from opmon.core.recommend import LivePoint, choose_configurations, parse_mix, recommend
 from opmon.errors import ConfigError, SweepError
@@ -17,7 +18,7 @@ LEVELS = (1, 2, 4, 8, 16, 32)
 
 
 def cells(
-    configuration: str, speeds: dict[int, tuple[float, float]], content: str = "code", **known: object
+    configuration: str, speeds: dict[int, tuple[float, float]], content: str = "code", **known: Any
 ) -> list[Cell]:
     """Cells whose aggregate is what their clients kept in flight, so that nothing is ramp."""
     return [
@@ -28,7 +29,7 @@ def cells(
             per_stream=per_stream,
             aggregate=aggregate,
             source_file="made.csv",
-            **known,  # type: ignore[arg-type]
+            **known,
         )
         for level, (per_stream, aggregate) in speeds.items()
     ]
@@ -39,12 +40,12 @@ def steady(per_stream: float, levels: tuple[int, ...] = LEVELS, knee: int = 8) -
     return {n: (per_stream * min(1, knee / n), per_stream * min(n, knee)) for n in levels}
 
 
-def two(ratio: float, **known: object) -> Sweep:
+def two(ratio: float, **known: Any) -> Sweep:
     """A candidate that is faster by a ratio everywhere."""
     return sweep_of(*cells("old", steady(100), **known), *cells("new", steady(100 * ratio), **known))
 
 
-def only(sweep: Sweep, point: LivePoint | None = None, **said: object) -> ContentAnswer:
+def only(sweep: Sweep, point: LivePoint | None = None, **said: Any) -> ContentAnswer:
     (one,) = recommend(sweep, point or live(), ask(content="code", **said)).contents
     return one
 
@@ -182,7 +183,7 @@ def test_shares_at_between_and_outside_are_by_request_weight() -> None:
 
 # --- whole turn ---------------------------------------------------------------------------------------------------
 
-TIMES = {"ttft_seconds": 1.0, "decode_seconds": 1.0}
+TIMES: dict[str, Any] = {"ttft_seconds": 1.0, "decode_seconds": 1.0}
 
 
 def test_the_decode_speed_ratio_comes_first() -> None:
@@ -194,7 +195,7 @@ def test_the_decode_speed_ratio_comes_first() -> None:
 
 
 def test_then_the_end_to_end_ratio_less_the_ttft() -> None:
-    known = {"output_tokens": 100, "ttft": 0.1}
+    known: dict[str, Any] = {"output_tokens": 100, "ttft": 0.1}
     turn = only(sweep_of(*cells("old", steady(100), **known), *cells("new", steady(150), **known)), **TIMES).whole_turn
     faster = (100 / 100 - 0.1) / (100 / 150 - 0.1)
 
@@ -326,7 +327,7 @@ def test_a_configuration_that_is_not_there_or_twice_the_same_is_refused(
 @pytest.mark.parametrize(
     "said", [{"live_is": "both"}, {"measured": "later"}, {"prompt_tokens": -1}, {"ttft_seconds": 1.0}, {"ceiling": 0}]
 )
-def test_an_ask_that_cannot_be_answered_is_refused(said: dict[str, object]) -> None:
+def test_an_ask_that_cannot_be_answered_is_refused(said: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         recommend(EXAMPLE, live(), ask(**said))
 
@@ -351,10 +352,13 @@ made_cells = st.lists(
     unique_by=lambda pair: (pair[0].content, pair[0].concurrency),
 )
 occupancies = st.dictionaries(st.integers(0, 80), st.integers(1, 10_000), min_size=1, max_size=6)
+Case = tuple[list[tuple[Cell, Cell]], dict[int, int], str, float]
 made = st.tuples(made_cells, occupancies, st.sampled_from(["reference", "candidate"]), st.floats(0, 0.2))
 
 
-def judged(pairs: list[tuple[Cell, Cell]], occupancy: dict[int, int], live_is: str, limited: float, **said: object):  # noqa: ANN201
+def judged(
+    pairs: list[tuple[Cell, Cell]], occupancy: dict[int, int], live_is: str, limited: float, **said: Any
+) -> Recommendation:
     sweep = sweep_of(*(cell for pair in pairs for cell in pair))
     point = replace(live(occupancy), limited_ratio=limited)
     return recommend(sweep, point, ask(reference="old", candidate="new", live_is=live_is, **said))
@@ -362,7 +366,7 @@ def judged(pairs: list[tuple[Cell, Cell]], occupancy: dict[int, int], live_is: s
 
 @settings(max_examples=150, deadline=None)
 @given(made)
-def test_without_half_of_the_weight_as_evidence_nothing_is_decided(case: tuple) -> None:  # type: ignore[type-arg]
+def test_without_half_of_the_weight_as_evidence_nothing_is_decided(case: Case) -> None:
     for one in judged(*case).contents:
         if one.verdict in ("switch", "stay", "no_difference"):
             judged_columns = {"per_stream", "aggregate"} if one.column == "both" else {one.column}
@@ -372,7 +376,7 @@ def test_without_half_of_the_weight_as_evidence_nothing_is_decided(case: tuple) 
 
 @settings(max_examples=100, deadline=None)
 @given(made, st.integers(2, 1000))
-def test_how_long_was_observed_changes_nothing(case: tuple, factor: int) -> None:  # type: ignore[type-arg]
+def test_how_long_was_observed_changes_nothing(case: Case, factor: int) -> None:
     pairs, occupancy, live_is, limited = case
     longer = {level: ms * factor for level, ms in occupancy.items()}
     one, other = judged(pairs, occupancy, live_is, limited), judged(pairs, longer, live_is, limited)
@@ -385,7 +389,7 @@ def test_how_long_was_observed_changes_nothing(case: tuple, factor: int) -> None
 
 @settings(max_examples=100, deadline=None)
 @given(made)
-def test_swapping_the_configurations_inverts_ratios_and_verdicts(case: tuple) -> None:  # type: ignore[type-arg]
+def test_swapping_the_configurations_inverts_ratios_and_verdicts(case: Case) -> None:
     pairs, occupancy, live_is, limited = case
     sweep = sweep_of(*(cell for pair in pairs for cell in pair))
     point = replace(live(occupancy), limited_ratio=limited)
@@ -407,7 +411,7 @@ def test_swapping_the_configurations_inverts_ratios_and_verdicts(case: tuple) ->
 
 @settings(max_examples=100, deadline=None)
 @given(made)
-def test_the_same_measurement_again_in_the_file_changes_no_ratio_and_adds_no_doubt(case: tuple) -> None:  # type: ignore[type-arg]
+def test_the_same_measurement_again_in_the_file_changes_no_ratio_and_adds_no_doubt(case: Case) -> None:
     pairs, occupancy, live_is, limited = case
     once, twice = judged(pairs, occupancy, live_is, limited), judged([*pairs, *pairs], occupancy, live_is, limited)
 
@@ -419,7 +423,7 @@ def test_the_same_measurement_again_in_the_file_changes_no_ratio_and_adds_no_dou
 
 @settings(max_examples=100, deadline=None)
 @given(made)
-def test_every_answer_has_a_reason_and_every_interval_its_order(case: tuple) -> None:  # type: ignore[type-arg]
+def test_every_answer_has_a_reason_and_every_interval_its_order(case: Case) -> None:
     answer = judged(*case)
 
     assert answer.reasons

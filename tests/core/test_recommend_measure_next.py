@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def arguments(command: str, folder: Path, **variables: str) -> list[str]:
     return found.stdout.splitlines()
 
 
-def commands(**said: object) -> tuple[MeasureNext, ...]:
+def commands(**said: Any) -> tuple[MeasureNext, ...]:
     return example(content="code", prompt_tokens=8112, output_tokens=377, **said).measure_next
 
 

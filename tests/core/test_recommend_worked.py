@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from opmon.core.answers import Mismatch
@@ -178,7 +180,7 @@ def test_the_owners_turn_in_prose_is_unlikely_to_be_felt() -> None:
 
 
 def test_the_owners_turn_in_code_is_1_26_and_before_the_switch_1_22() -> None:
-    times = {"ttft_seconds": 6.084, "decode_seconds": 10.003}
+    times: dict[str, Any] = {"ttft_seconds": 6.084, "decode_seconds": 10.003}
     after = content_of(example(content="code", **times), "code").whole_turn
     before = content_of(example(content="code", live_is="reference", **times), "code").whole_turn
 

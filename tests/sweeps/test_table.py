@@ -15,7 +15,7 @@ HEADER = "config,content,concurrency,aggregate_tok_s"
 
 
 def read(text: str, **said: str) -> tuple[Cell, ...]:
-    return read_sweep(text.encode(), "made.csv", **said).cells  # type: ignore[arg-type]
+    return read_sweep(text.encode(), "made.csv", **said).cells
 
 
 def test_the_example_sweep_is_read_with_what_was_not_measured_missing() -> None:

@@ -142,7 +142,8 @@ def guidellm_command(doubt: Doubt, configuration: str) -> str:
     return " ".join(
         [
             "guidellm run",
-            f"--backend kind=openai_http,target={_default('BASE_URL', 'http://127.0.0.1:8000')}",
+            f'--backend kind=openai_http,target={_default("BASE_URL", "http://127.0.0.1:8000")}"${{MODEL:+,model=$MODEL}}"',
+            '${TOKENIZER:+--tokenizer kind=huggingface_auto,model="$TOKENIZER"}',
             f"--profile kind=concurrent,streams={doubt.level}",
             f"--constraint kind=max_requests,count={_count(doubt.level)}",
             f'--data "${{DATA:-kind=synthetic_text,prompt_tokens={prompt},output_tokens={output}}}"',
