@@ -29,7 +29,6 @@ _BUSY_CODES = (5, 6)
 _RETRY_STATES = ("40001", "40P01", "55P03", "08", "57P")
 
 _PRAGMAS = (
-    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",  # another process may hold the lock for a moment
     "PRAGMA foreign_keys = ON",  # off by default in SQLite
     "PRAGMA temp_store = MEMORY",  # sorts never touch the disk
 )
@@ -47,23 +46,28 @@ class NotReadyError(StoreError, ConfigError):
 class Database:
     """One opened database. Close it, or use it as a context manager."""
 
-    def __init__(self, url: URL, *, read_only: bool) -> None:
+    def __init__(self, url: URL, *, read_only: bool, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> None:
         self.url = url
         self.read_only = read_only
         self.path = Path(url.database or "") if is_sqlite(url) else None
-        self._reader = _engine(url, read_only=True, may_create=not read_only)
-        self._writer = None if read_only else _engine(url, read_only=False, may_create=True)
+        self._reader = _engine(url, read_only=True, may_create=not read_only, busy_timeout_ms=busy_timeout_ms)
+        self._writer = (
+            None if read_only else _engine(url, read_only=False, may_create=True, busy_timeout_ms=busy_timeout_ms)
+        )
 
     @classmethod
-    def open(cls, url: str, *, read_only: bool, create: bool = False) -> Database:
+    def open(
+        cls, url: str, *, read_only: bool, create: bool = False, busy_timeout_ms: int = BUSY_TIMEOUT_MS
+    ) -> Database:
         """Opens `url` (a path, `sqlite:///path`, or `postgresql+psycopg://...`).
 
         Reading never creates or migrates. Writing with `create` makes the database or brings its schema up to date,
-        under a lock and after a backup; without it the database must be there and current. Raises NotReadyError.
+        under a lock and after a backup; without it the database must be there and current. `busy_timeout_ms`: how long
+        SQLite waits for another process's lock before it says so. Raises NotReadyError.
         """
         parsed = parse_url(url)
         _require_place(parsed, create=create and not read_only)
-        database = cls(parsed, read_only=read_only)
+        database = cls(parsed, read_only=read_only, busy_timeout_ms=busy_timeout_ms)
         try:
             if create and not read_only:
                 migrations.upgrade(database)
@@ -190,12 +194,14 @@ def _require_place(url: URL, *, create: bool) -> None:
         raise NotReadyError(message)
 
 
-def _engine(url: URL, *, read_only: bool, may_create: bool) -> Engine:
+def _engine(url: URL, *, read_only: bool, may_create: bool, busy_timeout_ms: int) -> Engine:
     if not is_sqlite(url):
         return _postgresql(url, read_only=read_only)
     engine = create_engine(
         url,
-        creator=lambda: _connect(Path(url.database or ""), read_only=read_only, may_create=may_create),
+        creator=lambda: _connect(
+            Path(url.database or ""), read_only=read_only, may_create=may_create, busy_timeout_ms=busy_timeout_ms
+        ),
         poolclass=QueuePool,
         pool_size=8,
         max_overflow=32,
@@ -218,10 +224,10 @@ def _postgresql(url: URL, *, read_only: bool) -> Engine:
     ).execution_options(postgresql_readonly=True)
 
 
-def _connect(path: Path, *, read_only: bool, may_create: bool) -> sqlite3.Connection:
+def _connect(path: Path, *, read_only: bool, may_create: bool, busy_timeout_ms: int) -> sqlite3.Connection:
     """Transactions are begun by us (`isolation_level=None`), for Python's own would begin them late."""
     mode = "rwc" if may_create else "ro"
-    connection = _dial(path, f"mode={mode}")
+    connection = _dial(path, f"mode={mode}", busy_timeout_ms)
     try:
         for pragma in (*_PRAGMAS, *(() if read_only else _WRITER_PRAGMAS)):
             connection.execute(pragma)
@@ -233,18 +239,18 @@ def _connect(path: Path, *, read_only: bool, may_create: bool) -> sqlite3.Connec
         # A log nobody can open beside it: a folder that we may not write to, and nobody writes.
         if mode != "ro" or path.with_name(path.name + "-wal").exists():
             raise
-        connection = _dial(path, "mode=ro&immutable=1")
+        connection = _dial(path, "mode=ro&immutable=1", busy_timeout_ms)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _dial(path: Path, parameters: str) -> sqlite3.Connection:
+def _dial(path: Path, parameters: str, busy_timeout_ms: int) -> sqlite3.Connection:
     return sqlite3.connect(
         f"file:{quote(str(path.absolute()))}?{parameters}",
         uri=True,
-        timeout=BUSY_TIMEOUT_MS / 1000,
+        timeout=busy_timeout_ms / 1000,
         isolation_level=None,
         check_same_thread=False,
     )

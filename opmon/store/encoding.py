@@ -84,7 +84,7 @@ class _Full(msgspec.Struct, array_like=True):
     families: list[_Family]
 
 
-class _Sums(msgspec.Struct, array_like=True):
+class SumsBlob(msgspec.Struct, array_like=True):
     """Sums without the milliseconds per state, which are columns. New fields go to the end, with a default."""
 
     running: dict[int, int]
@@ -106,7 +106,7 @@ class _Sums(msgspec.Struct, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_full = msgspec.msgpack.Decoder(_Full).decode
-_decode_sums = msgspec.msgpack.Decoder(_Sums).decode
+_decode_sums = msgspec.msgpack.Decoder(SumsBlob).decode
 
 
 def encode_full(counters: Mapping[str, float], buckets: Mapping[str, Buckets], ids: Mapping[Bounds, int]) -> bytes:
@@ -128,7 +128,7 @@ def decode_full(payload: bytes, sample: SeriesSample, bounds: Mapping[int, Bound
 def encode_sums(sums: Sums, ids: Mapping[Bounds, int]) -> bytes:
     """Everything of `sums` but the milliseconds per state; equal sums give equal bytes."""
     return _encode(
-        _Sums(
+        SumsBlob(
             running=_sorted(sums.running),
             waiting=_sorted(sums.waiting),
             in_system=_sorted(sums.in_system),

@@ -25,22 +25,28 @@ _VERSION_TABLE = "alembic_version"
 _LOCK = 0x6F706D6F6E
 
 
-def upgrade(database: Database) -> Path | None:
-    """Creates the schema or brings it to HEAD_REVISION. Returns the backup's path where one was made.
+def upgrade(database: Database, *, head: str = HEAD_REVISION, steps: Path | None = None) -> Path | None:
+    """Creates the schema or brings it to `head` by the steps in a folder. Returns the backup's path if one was made.
 
     Two at once: the second waits for the first and then finds nothing to do. A newer schema is refused.
     """
+    backup: Path | None = None
     try:
         with database.exclusive() as connection:
             if database.dialect == "postgresql":
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-            found = _found(database, connection)
-            if found == HEAD_REVISION:
+            found = _found(database, connection, head)
+            if found == head:
                 return None
-            backup = _backup(database, found) if found is not None else None
-            _run(connection)
-    except DBAPIError as error:
-        raise _not_ready(f"cannot write the database {database.name}: {error.orig}") from error
+            backup = _backup(database, found, head) if found is not None else None
+            _run(connection, steps or folder())
+    except BaseException as error:
+        # Nothing was changed: a copy for every start that fails would only fill the disk.
+        if backup is not None:
+            backup.unlink()
+        if isinstance(error, DBAPIError):
+            raise _not_ready(f"cannot write the database {database.name}: {error.orig}") from error
+        raise
     return backup
 
 
@@ -88,12 +94,12 @@ def folder() -> Path:
     raise StoreError(message)
 
 
-def _found(database: Database, connection: Connection) -> str | None:
+def _found(database: Database, connection: Connection, head: str) -> str | None:
     """The revision found, where it may be migrated."""
     found = _revision(connection)
     if found is None and inspect(connection).get_table_names():
         raise _not_ready(f"{database.name} holds tables that are not opmon's; name another database")
-    if found is not None and found > HEAD_REVISION:
+    if found is not None and found > head:
         raise _newer(database, found)
     return found
 
@@ -104,26 +110,26 @@ def _revision(connection: Connection) -> str | None:
     return cast("str | None", connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalar())  # noqa: S608 a constant
 
 
-def _run(connection: Connection) -> None:
+def _run(connection: Connection, steps: Path) -> None:
     # Alembic brings a template engine with it; only those who migrate pay for its import.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()
-    config.set_main_option("script_location", str(folder()).replace("%", "%%"))
+    config.set_main_option("script_location", str(steps).replace("%", "%%"))
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
 
 
-def _backup(database: Database, revision: str) -> Path | None:
+def _backup(database: Database, revision: str, head: str) -> Path | None:
     """A copy beside the database, whole while others read and write. On PostgreSQL none is made: dump it first."""
     if database.path is None:
         return None
-    copy = database.path.with_name(f"{database.path.name}.before-{HEAD_REVISION}-from-{revision}")
-    number = 1
+    name, number = f"{database.path.name}.before-{head}-from-{revision}", 1
+    copy = database.path.with_name(name)
     while copy.exists():
         number += 1
-        copy = database.path.with_name(f"{database.path.name}.before-{HEAD_REVISION}-from-{revision}.{number}")
+        copy = database.path.with_name(f"{name}.{number}")
     source, target = sqlite3.connect(database.path), sqlite3.connect(copy)
     try:
         source.backup(target)
