@@ -1,6 +1,6 @@
 """The verdict: which cell and column of a sweep apply to where a server runs, what the ratio is, and what to do.
 
-Contains the assembly of the parts beside it (`ask`, `ratios`, `content`, `whole_turn`, `verdicts`, `mix`, ...); pure, as
+Contains the assembly of the parts beside it (`ask`, `ratios`, `case`, `content`, `whole_turn`, `verdicts`, `mix`, ...); pure, as
 the whole core. The rules are DEFINITIONS 4 to 6 (docs/concepts.md).
 """
 
@@ -22,7 +22,8 @@ from opmon.core.recommend.ask import (
     parse_mix,
     resolve_times,
 )
-from opmon.core.recommend.content import ContentResult, Setting, answer_content
+from opmon.core.recommend.case import Setting
+from opmon.core.recommend.content import ContentResult, answer_content
 from opmon.core.recommend.measure_next import measure_next
 from opmon.core.recommend.mix import mixed, unknown_content
 from opmon.core.recommend.verdicts import NO_DATA, Finding

@@ -1,49 +1,30 @@
-"""The whole answer for one content of the sweep: cell, column, ratios, whole turn, verdict with its reasons.
+"""The whole answer for one content of the sweep, or why there is none.
 
-Contains the order in which the rules of DEFINITIONS 4 to 6 apply to one content; combining contents is `mix`.
+Contains the order in which the rules of DEFINITIONS 4 to 6 apply to one content; what they compute is `case`, combining
+contents is `mix`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from opmon.core.answers import (
-    ByLiveIs,
-    CellRef,
     ColumnAnswer,
     Columns,
     ContentAnswer,
     KneePair,
-    LiveIsAnswer,
     Mismatch,
     Projection,
-    WholeTurn,
 )
-from opmon.core.cells import Sweep, is_per_stream_derived, nearest, octaves, shares
-from opmon.core.knee import AGGREGATE, BOTH, PER_STREAM, aggregate_curve, choose_column, knee, lower_knee
-from opmon.core.occupancy import Weighting, quantile, weights
-from opmon.core.pairs import Pair, Pairing, is_same_length, pair_cells
-from opmon.core.recommend.ask import LivePoint, Times
-from opmon.core.recommend.measure_next import Doubt, doubts
-from opmon.core.recommend.projection import project
+from opmon.core.knee import PER_STREAM
+from opmon.core.occupancy import Weighting
+from opmon.core.pairs import Pairing, pair_cells
+from opmon.core.recommend.case import Case, Setting
+from opmon.core.recommend.measure_next import Doubt
 from opmon.core.recommend.ratios import (
     ASSUMED_THRESHOLD,
-    CANDIDATE,
-    FIGURES,
-    REFERENCE,
-    LevelRatio,
-    Threshold,
-    Weighted,
-    level_ratios,
-    side_speed,
-    spread,
-    threshold_of,
-    weighted,
 )
-from opmon.core.recommend.readings import other_readings
 from opmon.core.recommend.verdicts import (
     NO_DATA,
     NOT_COMPARABLE,
@@ -51,35 +32,7 @@ from opmon.core.recommend.verdicts import (
     Number,
     agree,
     apply_capacity,
-    judge_number,
-    judge_numbers,
-    times_sign,
 )
-from opmon.core.recommend.whole_turn import TurnCase, whole_turn
-
-COLUMNS = (PER_STREAM, AGGREGATE)
-CURVE_SECONDS = 30
-CURVE_DIFFERS_RATIO = 0.20
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What is the same for every content: sweep, configurations, live point, and what was declared."""
-
-    sweep: Sweep
-    reference: str
-    candidate: str
-    live: LivePoint
-    live_is: str | None
-    prompt_tokens: float | None
-    output_tokens: float | None
-    ceiling: int | None
-    times: Times | None
-
-    @property
-    def readings(self) -> tuple[str, ...]:
-        """What the live server may be: what was declared, else either."""
-        return (self.live_is,) if self.live_is else (REFERENCE, CANDIDATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +68,8 @@ def answer_content(
     )
     if not pairing.pairs:
         return _without_pairs(content, share_ratio, pairing)
-    case = _Case(setting, content, pairing, Weighting.REQUEST)
-    busy = _Case(setting, content, pairing, Weighting.BUSY)
+    case = Case(setting, content, pairing, Weighting.REQUEST)
+    busy = Case(setting, content, pairing, Weighting.BUSY)
     finding = case.finding
     if busy.cell.concurrency != case.cell.concurrency:
         finding = agree(
@@ -143,10 +96,7 @@ def answer_content(
 def _without_pairs(content: str, share_ratio: float | None, pairing: Pairing) -> ContentResult:
     """No fair pair: refused with the fields, or nothing to compare at all."""
     if pairing.refusals:
-        refusal = pairing.refusals[0]
-        fields = ", ".join(refusal.fields)
-        reason = f"no fair pair: the cells differ in, or do not both state, {fields}; measure both sides alike, or"
-        finding = Finding(NOT_COMPARABLE, (f"{reason} add these columns to the files",))
+        finding = Finding(NOT_COMPARABLE, (_refusal_in_words(pairing.refusals[0].fields),))
     else:
         finding = Finding(
             NO_DATA, ("the sweep has no cell of this content with a concurrency for both configurations",)
@@ -175,267 +125,18 @@ def _without_pairs(content: str, share_ratio: float | None, pairing: Pairing) ->
     return ContentResult(answer, pairing)
 
 
+def _refusal_in_words(fields: Sequence[str]) -> str:
+    """Why there is no fair pair, and what to do."""
+    if tuple(fields) == ("failed_requests",):
+        return "no fair pair: requests failed in the cells that both configurations have; measure them again"
+    return (
+        f"no fair pair: the cells differ in, or do not both state, {', '.join(fields)}; measure both sides alike, or add"
+        " what is missing to the files"
+    )
+
+
 def _mismatch_in_words(one: Mismatch) -> str:
     if one.octaves is None:
         return f"content {one.live!r} was not measured; {one.cell!r} stands beside it and cannot carry a verdict"
     axis = {"prompt_tokens": "prompt length", "output_tokens": "output length"}[one.axis]
     return f"mismatch: {axis} is {one.live:,.0f} tokens live and {one.cell:,.0f} in the cell, {one.octaves:.1f} octaves apart"
-
-
-class _Case:
-    """One content under one weighting; every property is computed once."""
-
-    def __init__(self, setting: Setting, content: str, pairing: Pairing, weighting: Weighting) -> None:
-        self.setting = setting
-        self.content = content
-        self.pairs: Sequence[Pair] = pairing.pairs
-        self.pairing = pairing
-        occupancy = setting.live.in_system
-        self.busy_weights = {level: float(weight) for level, weight in weights(occupancy, Weighting.BUSY)}
-        self.request_weights = {level: float(weight) for level, weight in weights(occupancy, weighting)}
-        self.levels = [pair.concurrency for pair in self.pairs]
-        self.median = quantile(occupancy, weighting, 500) or 1
-        self.cell = next(pair for pair in self.pairs if pair.concurrency == nearest(self.median, self.levels))
-
-    # --- column -------------------------------------------------------------------------------------------------
-
-    def _curve(self, configuration: str) -> list[tuple[float, float]]:
-        """The aggregate curve of a configuration at about the prompt length of the cell."""
-        return aggregate_curve(
-            cell
-            for cell in self.setting.sweep.cells
-            if (cell.configuration, cell.content) == (configuration, self.content)
-            and is_same_length(cell.prompt_tokens, self.cell.prompt_tokens)
-        )
-
-    @cached_property
-    def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-        return self._curve(self.setting.reference), self._curve(self.setting.candidate)
-
-    @property
-    def largest(self) -> tuple[float | None, float | None]:
-        reference, candidate = (max((speed for _, speed in curve), default=None) for curve in self.curves)
-        return reference, candidate
-
-    @cached_property
-    def knees(self) -> KneePair:
-        return KneePair(*(knee(curve) for curve in self.curves))
-
-    @cached_property
-    def column(self) -> tuple[str, str]:
-        occupancy = self.setting.live.in_system
-        p50, p90 = (quantile(occupancy, Weighting.REQUEST, per_mille) or 1 for per_mille in (500, 900))
-        lower = lower_knee(self.knees.reference, self.knees.candidate)
-        return choose_column(p50, p90, self.setting.live.limited_ratio, lower, max(self.levels))
-
-    @property
-    def judged_columns(self) -> tuple[str, ...]:
-        return COLUMNS if self.column[0] == BOTH else (self.column[0],)
-
-    # --- ratios -------------------------------------------------------------------------------------------------
-
-    def weights_of(self, column: str) -> Mapping[int, float]:
-        """`n T_n` for what a request meets, `T_n` for card time."""
-        return self.busy_weights if column == AGGREGATE else self.request_weights
-
-    def threshold(self, column: str) -> Threshold:
-        return threshold_of(self.cell, column)
-
-    def level_ratios(self, column: str) -> list[LevelRatio]:
-        return level_ratios(self.pairs, column, self.weights_of(column), self.threshold(column).delta)
-
-    def weighted(self, column: str, live_is: str) -> Weighted | None:
-        return weighted(self.level_ratios(column), self.weights_of(column), live_is)
-
-    def is_proxy(self, column: str) -> bool:
-        """Whether the aggregate ratio stands in for a per-stream ratio that was not measured at the cell."""
-        return (
-            column == PER_STREAM
-            and self.cell.ratio(FIGURES[PER_STREAM]) is None
-            and self.cell.ratio(FIGURES[AGGREGATE]) is not None
-            and not self.cell.is_ramp
-        )
-
-    def turn(self, live_is: str) -> tuple[WholeTurn, Number] | None:
-        setting = self.setting
-        if setting.times is None:
-            return None
-        delta = self.threshold(PER_STREAM).delta
-        case = TurnCase(
-            self.pairs, self.cell, self.request_weights, setting.prompt_tokens, setting.output_tokens, delta
-        )
-        return whole_turn(case, setting.times, live_is)
-
-    def number(self, column: str, live_is: str) -> Number | None:
-        over = self.weighted(column, live_is)
-        if over is None:
-            return None
-        delta = self.threshold(column).delta
-        proxy = self.cell.ratio(FIGURES[AGGREGATE]) if self.is_proxy(column) else None
-        return Number(column, over.low, over.high, over.middle, over.evidence_ratio, delta, proxy)
-
-    def numbers(self, live_is: str) -> dict[str, Number]:
-        """What is judged in each column: the whole turn takes the place of the per-stream ratio where it is known."""
-        found = {column: number for column in COLUMNS if (number := self.number(column, live_is)) is not None}
-        if (turn := self.turn(live_is)) is not None:
-            found[PER_STREAM] = turn[1]
-        return found
-
-    @cached_property
-    def finding(self) -> Finding:
-        """The verdict of the numbers alone, under every reading of `live_is` that is possible."""
-        findings = []
-        for reading in self.setting.readings:
-            numbers = self.numbers(reading)
-            findings.append(judge_numbers([numbers[column] for column in self.judged_columns if column in numbers]))
-        words = " and ".join(
-            f"{finding.verdict} if it is the {reading}"
-            for finding, reading in zip(findings, self.setting.readings, strict=True)
-        )
-        return agree(findings, f"it is not known which configuration the live server runs: {words}")
-
-    def running_aggregate(self, live_is: str) -> float | None:
-        side = self.cell.candidate if live_is == CANDIDATE else self.cell.reference
-        return side_speed(side, AGGREGATE)
-
-    # --- what limits the verdict --------------------------------------------------------------------------------
-
-    def mismatches(self, declared: str | None) -> tuple[Mismatch, ...]:
-        """Lengths more than an octave from the cell, and a content that was not measured."""
-        found = [] if declared is None else [Mismatch("content", self.content, declared, None)]
-        for axis, cell, live in (
-            ("prompt_tokens", self.cell.prompt_tokens, self.setting.prompt_tokens),
-            ("output_tokens", self.cell.output_tokens, self.setting.output_tokens),
-        ):
-            if cell and live and octaves(live, cell) > 1:
-                found.append(Mismatch(axis, cell, live, octaves(live, cell)))
-        return tuple(found)
-
-    def curve_differs(self) -> tuple[str, ...]:
-        """Live and sweep aggregate of the running configuration differing by over 20 % at the cell."""
-        if self.setting.live_is is None or self.cell.is_ramp:
-            return ()
-        swept = self.running_aggregate(self.setting.live_is)
-        points = [
-            point
-            for point in self.setting.live.curve
-            if point.level == self.cell.concurrency and point.seconds >= CURVE_SECONDS
-        ]
-        if swept is None or not points or abs(points[0].aggregate_tokens_per_second / swept - 1) <= CURVE_DIFFERS_RATIO:
-            return ()
-        words = (
-            f"the sweep does not describe this workload: at {self.cell.concurrency:g} the live server makes"
-            f" {points[0].aggregate_tokens_per_second:.0f} tok/s and the sweep's {self.setting.live_is} {swept:.0f}"
-        )
-        return (words,)
-
-    def warnings(self) -> tuple[tuple[str, str], ...]:
-        """Doubts that leave the verdict as it is: (code, detail)."""
-        found = [("soft_difference", f"{self.content}: {flag}") for flag in self.pairing.flags]
-        for pair in self.pairs:
-            if pair.is_ramp:
-                detail = (
-                    f"{self.content}: the aggregate at {pair.concurrency:g} is ramp and drain (measured concurrency under"
-                    " 90 % of nominal): shown, but no evidence; its per-stream column stays"
-                )
-                found.append(("ramp", detail))
-            found += self._ranks_differ(pair)
-        for axis, cell, live in (
-            ("prompt", self.cell.prompt_tokens, self.setting.prompt_tokens),
-            ("output", self.cell.output_tokens, self.setting.output_tokens),
-        ):
-            if live and not cell:
-                detail = f"{self.content}: the cell does not state its {axis} length; yours is {live:,.0f} tokens"
-                found.append(("length_unknown", detail))
-        return tuple(found)
-
-    def _ranks_differ(self, pair: Pair) -> list[tuple[str, str]]:
-        """At one concurrency aggregate and end-to-end per-stream must rank alike; where not, what to suspect."""
-        per_stream, aggregate = (pair.ratio(FIGURES[column]) for column in COLUMNS)
-        if per_stream is None or aggregate is None or (per_stream - 1) * (aggregate - 1) >= 0:
-            return []
-        if abs(math.log(per_stream / aggregate)) <= math.log1p(ASSUMED_THRESHOLD.delta):
-            return []
-        detail = (
-            f"{self.content}: at {pair.concurrency:g} the columns rank the configurations differently (per-stream"
-            f" {times_sign(per_stream)}, aggregate {times_sign(aggregate)}); suspect ramp and gaps between requests,"
-            " failures, other output lengths, or a column that is decode-only"
-        )
-        return [("columns_disagree", detail)]
-
-    def doubts(self, *, has_other_lengths: bool) -> tuple[Doubt, ...]:
-        """The levels worth measuring, in the columns that count."""
-        bounds = spread(self.pairs)
-        width = math.log(bounds[1] / bounds[0]) if bounds and has_other_lengths else None
-        lengths = (
-            self.setting.prompt_tokens or self.cell.prompt_tokens,
-            self.setting.output_tokens or self.cell.output_tokens,
-        )
-        found: dict[int, Doubt] = {}
-        for column in self.judged_columns:
-            for doubt in doubts(
-                self.content, self.level_ratios(column), self.weights_of(column), lengths, width_if_elsewhere=width
-            ):
-                if doubt.level not in found or doubt.amount > found[doubt.level].amount:
-                    found[doubt.level] = doubt
-        return tuple(found.values())
-
-    # --- the answer ---------------------------------------------------------------------------------------------
-
-    def answer(self, finding: Finding, share_ratio: float | None, mismatches: tuple[Mismatch, ...]) -> ContentAnswer:
-        setting = self.setting
-        weight = shares(self.request_weights, self.levels)
-        judged = max((self.threshold(column) for column in self.judged_columns), key=lambda one: one.delta)
-        turn = self.turn(setting.readings[0])
-        lower = lower_knee(self.knees.reference, self.knees.candidate)
-        peak = max((level for level, ms in setting.live.in_system.items() if ms > 0), default=None)
-        return ContentAnswer(
-            content=self.content,
-            share_ratio=share_ratio,
-            verdict=finding.verdict,
-            reasons=finding.reasons,
-            cell=CellRef(self.cell.concurrency, self.content, self.cell.prompt_tokens, self.cell.output_tokens),
-            weight_at_cells_ratio=weight.at if weight else None,
-            weight_between_ratio=weight.between if weight else None,
-            weight_outside_ratio=weight.outside if weight else None,
-            column=self.column[0],
-            column_reason=self.column[1],
-            knee_requests=self.knees,
-            columns=Columns(*(self.column_answer(column) for column in COLUMNS)),
-            threshold_ratio=judged.delta,
-            threshold_source=judged.source,
-            whole_turn=turn[0] if turn else None,
-            other_readings=other_readings(self.pairs, setting.ceiling, peak, self.threshold(AGGREGATE).delta),
-            mismatches=mismatches,
-            projection=project(setting.live.running, self.pairs, lower, setting.live_is),
-        )
-
-    def column_answer(self, column: str) -> ColumnAnswer:
-        """One column at the cell and over the levels. Where `live_is` is unknown the figures are those of a live
-        reference, the lower of the two, and both stand in `by_live_is`."""
-        cell, is_proxy = self.cell, self.is_proxy(column)
-        over = self.weighted(column, self.setting.readings[0])
-        is_derived = column == PER_STREAM and any(
-            is_per_stream_derived(one) for side in (cell.reference, cell.candidate) for one in side.cells
-        )
-        return ColumnAnswer(
-            reference=side_speed(cell.reference, column),
-            candidate=side_speed(cell.candidate, column),
-            ratio_at_cell=cell.ratio(FIGURES[AGGREGATE if is_proxy else column]),
-            ratio_weighted=over.middle if over else None,
-            low=over.low if over else None,
-            high=over.high if over else None,
-            evidence_ratio=over.evidence_ratio if over else 0.0,
-            derived=is_derived,
-            proxy=is_proxy,
-            by_live_is=self._by_live_is(column) if self.setting.live_is is None else None,
-        )
-
-    def _by_live_is(self, column: str) -> ByLiveIs | None:
-        numbers = [self.number(column, reading) for reading in (REFERENCE, CANDIDATE)]
-        answers = [
-            LiveIsAnswer(number.middle, number.low, number.high, judge_number(number).verdict)
-            for number in numbers
-            if number is not None
-        ]
-        return ByLiveIs(*answers) if len(answers) == 2 else None

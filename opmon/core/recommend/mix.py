@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from opmon.core.answers import Combined
 from opmon.core.knee import AGGREGATE, BOTH, PER_STREAM
-from opmon.core.recommend.content import ContentResult, Setting
+from opmon.core.recommend.case import Setting
+from opmon.core.recommend.content import ContentResult
 from opmon.core.recommend.ratios import UNDECIDED, combine
 from opmon.core.recommend.verdicts import (
     NO_DATA,
