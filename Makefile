@@ -59,8 +59,9 @@ live: $(VENV)/.installed-dev ## tests against a real vLLM: make live TARGET=http
 soak: $(VENV)/.installed-dev ## watches the simulator for MINUTES: memory, files, missed strata
 	OPMON_SOAK_MINUTES=$(MINUTES) $(PY) -m pytest -n 0 -s --timeout 0 tests/performance/test_soak.py $(ARGS)
 
-fuzz: $(VENV)/.installed-dev ## property tests with many more examples, for MINUTES at most
-	timeout --signal INT $(MINUTES)m $(PY) -m pytest -n $(WORKERS) --timeout 0 --hypothesis-profile fuzz -m hypothesis $(ARGS)
+fuzz: $(VENV)/.installed-dev ## property tests again and again with other examples, for MINUTES or to the first fault
+	@end=$$(($$(date +%s) + $(MINUTES) * 60)); while [ $$(date +%s) -lt $$end ]; do \
+		$(PY) -m pytest -q -x -n $(WORKERS) --timeout 0 --hypothesis-profile fuzz -m hypothesis $(ARGS) || exit 1; done
 
 bench: $(VENV)/.installed-dev ## what things cost on this machine
 	@for script in tests/performance/bench_*.py; do echo "# $$script"; $(PY) $$script || exit 1; done
