@@ -195,8 +195,9 @@ def show(request: Request, parts: Parts, asked: PageQuery, name: str | None) -> 
     address = Address(asked)
     if target is not None:
         asked = asked.model_copy(update={"target": target.name})
-    tag = parts.reports.version_tag(asked.selector(), asked.window_ask())
     progress = parts.reports.progress()
+    version = parts.reports.version_tag(asked.selector(), asked.window_ask())
+    tag = entity_tag(request, version, repr(progress), parts.files.digest)
     now = parts.reports.now_ms() / 1000
     context: dict[str, Any] = {
         "targets": targets,
@@ -207,13 +208,14 @@ def show(request: Request, parts: Parts, asked: PageQuery, name: str | None) -> 
         "windows": WINDOWS,
         "progress": progress,
         "now": now,
+        "tag": tag,
     }
 
     def build() -> Response:
         found = page_of(parts, asked, target, now) if target is not None else {}
         return render(request, "target.html" if target is not None else "empty.html", **(context | dict(found)))
 
-    return conditional(request, entity_tag(request, tag, repr(progress), parts.files.digest), build)
+    return conditional(request, tag, build)
 
 
 @router.api_route("/", methods=["GET", "HEAD"])

@@ -118,6 +118,7 @@ function show(id, wanted, timeId, instant, words) {
 export function startLive(dress) {
   if (!document.querySelector("[data-live]")) return;
   state.dress = dress;
+  state.tag = document.body.dataset.tag ?? null;
   remember(document);
   document.addEventListener("visibilitychange", () => (document.hidden ? tell() : poll()));
   setInterval(tell, TICK_MS);
