@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -98,7 +99,7 @@ class Service:
             await self._stop()
 
     async def _serve(self, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
-        server = uvicorn.Server(
+        server = Web(
             uvicorn.Config(
                 self._app(),
                 log_config=None,
@@ -348,6 +349,31 @@ class Service:
 
     def _delete_sweep(self, name: str) -> None:
         self.writer.submit(lambda: self.store.delete_sweep(name)).result(WRITE_SECONDS)
+
+
+class Web(uvicorn.Server):
+    """The web server as a part of the service: a signal ends it, and then the rest of the service ends in its order.
+
+    uvicorn's own way raises the signal again once it has stopped, which would kill the process before the last
+    samples are on disk.
+    """
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        signals = (signal.SIGTERM, signal.SIGINT)
+        for one in signals:
+            loop.add_signal_handler(one, self._end)
+        try:
+            yield
+        finally:
+            for one in signals:
+                loop.remove_signal_handler(one)
+
+    def _end(self) -> None:
+        # A second signal does not wait for open requests.
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
 
 def bind(settings: Settings) -> socket.socket:

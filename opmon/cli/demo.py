@@ -87,11 +87,13 @@ class _History:
         """Stores the day's first scrape and the example sweep before the service starts: it then goes on in the same
         epoch, since the simulated server has worked through the day without a restart."""
         from opmon.core.model import TargetRecord
+        from opmon.core.snapshot import SnapshotReader
         from opmon.pipeline import Observer
         from opmon.store import Store
         from opmon.store.database import Database
         from opmon.sweeps.detect import example_sweep_bytes, read_sweep
 
+        self._reader = SnapshotReader()
         self._observer = Observer(TargetRecord(TARGET, target_url, pulse_interval_ms=HISTORY_INTERVAL_MS))
         with Database.open(database_url, read_only=False, create=True) as database:
             store = Store(database)
@@ -124,4 +126,6 @@ class _History:
         at_ms = fire_ms(TARGET, self._strata[number], HISTORY_INTERVAL_MS)
         lane = Lane.PULSE if number % FULL_EVERY else Lane.FULL
         page = self._past.page(at_ms, PULSE_NAMES if lane is Lane.PULSE else None)
-        return attempt_of_page(page, at_ms=at_ms, took_ms=TOOK_MS, interval_ms=HISTORY_INTERVAL_MS, lane=lane)
+        return attempt_of_page(
+            page, at_ms=at_ms, took_ms=TOOK_MS, interval_ms=HISTORY_INTERVAL_MS, lane=lane, reader=self._reader
+        )

@@ -93,6 +93,7 @@ def _store_scrapes(
 ) -> tuple[int, int]:
     """Feeds the files through observer and store; the first stratum's start and the last one's end."""
     from opmon.core.model import Ceiling, TargetRecord
+    from opmon.core.snapshot import SnapshotReader
     from opmon.pipeline import Observer, attempt_of_recording, read_recording
 
     ceilings = (Ceiling(max_num_seqs, "option"),) if max_num_seqs else ()
@@ -100,10 +101,11 @@ def _store_scrapes(
         TargetRecord(name=target, url=f"file:{files[0].name}", pulse_interval_ms=interval_ms, ceilings=ceilings)
     )
     store.save_target(observer.record)
+    reader = SnapshotReader()
     batch, first_ms, last_ms = [], None, 0
     for file in files:
         for scrape in read_recording(file):
-            attempt = attempt_of_recording(scrape, interval_ms=interval_ms)
+            attempt = attempt_of_recording(scrape, interval_ms=interval_ms, reader=reader)
             if attempt.stratum_ms < last_ms:
                 click.echo(f"{file}: a second scrape in the stratum of {scrape['t']:.3f} is left out", err=True)
                 continue

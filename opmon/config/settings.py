@@ -61,7 +61,7 @@ class GlobalSettings(Section):
         env="OPMON_PULSE_INTERVAL",
         shown_default="1s",
     )
-    full_interval_ms: Annotated[Duration, AfterValidator(values.between("1s", "1h"))] = _setting(
+    full_interval_ms: Annotated[Duration, AfterValidator(values.between("1s", "5m"))] = _setting(
         30_000,
         "How often everything is read, histograms included. A multiple of the pulse interval.",
         alias="full_interval",

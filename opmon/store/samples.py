@@ -136,12 +136,16 @@ def mark_dirty(connection: Connection, target: int, start_ms: int, end_ms: int) 
     """Marks the rolled-up buckets that a change of the rows of `[start_ms, end_ms)` can reach.
 
     It reaches as far as the context of a fold does, and to the next scrape of each series, which is paired with them.
-    Buckets whose raw rows are gone cannot be computed again and stay as they are.
+    Buckets whose raw rows are gone cannot be computed again and stay as they are, and there are none before the first
+    attempt: a change may be said to hold since the beginning of time.
     """
     chosen = select(TARGETS.c.rolled_until_ms, TARGETS.c.raw_from_ms).where(TARGETS.c.id == target)
     rolled_until_ms, raw_from_ms = connection.execute(chosen).one()
+    first_ms = first_stratum(connection, target, raw_from_ms)
+    if first_ms is None:
+        return
     reached = set(
-        range(bucket_of(max(start_ms, raw_from_ms)), min(end_ms + CONTEXT_MS, rolled_until_ms), FIVE_MINUTES_MS)
+        range(bucket_of(max(start_ms, first_ms)), min(end_ms + CONTEXT_MS, rolled_until_ms), FIVE_MINUTES_MS)
     )
     reached |= {bucket_of(stratum_ms) for stratum_ms in _next_samples(connection, target, end_ms)}
     reached = {bucket for bucket in reached if raw_from_ms <= bucket < rolled_until_ms}
