@@ -16,6 +16,7 @@ from opmon.store.database import Database
 from opmon.trigger import fire_ms
 
 NAME = "simulated"
+BATCH = 300
 
 
 @dataclass
@@ -28,9 +29,9 @@ class Observed:
     end_ms: int
 
 
-def scrape(simulation: Simulation, stratum_ms: int, interval_ms: int, lane: Lane) -> Attempt:
+def scrape(simulation: Simulation, name: str, stratum_ms: int, interval_ms: int, lane: Lane) -> Attempt:
     """One attempt of the simulation in a stratum, at the instant at which the service would make it."""
-    at_ms = fire_ms(NAME, stratum_ms, interval_ms)
+    at_ms = fire_ms(name, stratum_ms, interval_ms)
     try:
         page = simulation.page(at_ms, None if lane is Lane.FULL else PULSE_NAMES)
     except Down:
@@ -40,29 +41,28 @@ def scrape(simulation: Simulation, stratum_ms: int, interval_ms: int, lane: Lane
     return attempt_of_page(page, at_ms=at_ms, took_ms=2, interval_ms=interval_ms, lane=lane)
 
 
-def observe(
-    simulation: Simulation,
-    folder: Path,
-    *,
-    start_ms: int,
-    end_ms: int,
-    interval_ms: int = 1000,
-    ceiling: int | None = None,
-) -> Observed:
+def watch(simulation: Simulation, store: Store, record: TargetRecord, *, start_ms: int, end_ms: int) -> None:
     """Watches the simulation over `[start_ms, end_ms)` through observer and store."""
-    ceilings = (Ceiling(ceiling, "configured"),) if ceiling else ()
-    observer = Observer(TargetRecord(NAME, "http://127.0.0.1:1", pulse_interval_ms=interval_ms, ceilings=ceilings))
-    store = Store(Database.open(str(folder / "opmon.db"), read_only=False, create=True))
+    observer = Observer(record)
+    interval_ms = record.pulse_interval_ms
     store.save_target(observer.record)
     batch: list[Observation] = []
-    full_ms = max(30_000, interval_ms)
     for stratum_ms in range(start_ms, end_ms, interval_ms):
-        lane = Lane.PULSE if stratum_ms % full_ms else Lane.FULL
-        batch.append(observer.observe(scrape(simulation, stratum_ms, interval_ms, lane)))
-        if len(batch) >= 300:
-            store.append(NAME, batch)
+        lane = Lane.PULSE if stratum_ms % max(30_000, interval_ms) else Lane.FULL
+        batch.append(observer.observe(scrape(simulation, record.name, stratum_ms, interval_ms, lane)))
+        if len(batch) >= BATCH:
+            store.append(record.name, batch)
             store.roll_up(stratum_ms)
             batch = []
-    store.append(NAME, batch)
+    store.append(record.name, batch)
     store.save_target(observer.record)
+
+
+def observe(
+    simulation: Simulation, folder: Path, *, start_ms: int, end_ms: int, ceiling: int | None = None
+) -> Observed:
+    """Watches the simulation as the only target of a new store, at one pulse a second."""
+    store = Store(Database.open(str(folder / "opmon.db"), read_only=False, create=True))
+    record = TargetRecord(NAME, "http://127.0.0.1:1", ceilings=(Ceiling(ceiling, "configured"),) if ceiling else ())
+    watch(simulation, store, record, start_ms=start_ms, end_ms=end_ms)
     return Observed(Reports(store, ManualClock(end_ms)), store, start_ms, end_ms)

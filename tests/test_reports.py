@@ -1,0 +1,189 @@
+"""The one door: windows, selection, memory, several targets; over a real store filled by the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from opmon.clock import ManualClock
+from opmon.core.answers import Selector
+from opmon.core.model import Ceiling, TargetRecord
+from opmon.errors import ConfigError, InvalidWindow, NotFound
+from opmon.reports import RecommendationAsk, Reports, WindowAsk, ceiling_answer, select_targets
+from opmon.simulator import scenarios
+from opmon.simulator.simulation import Simulation
+from opmon.store import Store
+from opmon.store.database import Database
+from opmon.sweeps.detect import example_sweep_bytes, read_sweep
+from tests.scenarios.virtual import NAME, Observed, observe, watch
+
+START_MS = 1_800_000_000_000
+END_MS = START_MS + 600_000
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Observed:
+    """Ten minutes of one person, and the example sweep."""
+    simulation = Simulation(scenarios.chat(), start_ms=START_MS)
+    observed = observe(simulation, tmp_path_factory.mktemp("reports"), start_ms=START_MS, end_ms=END_MS, ceiling=64)
+    observed.store.import_sweep("example", read_sweep(example_sweep_bytes(), "example.csv"), START_MS)
+    return observed
+
+
+def _at(observed: Observed, now_ms: int) -> Reports:
+    return Reports(observed.store, ManualClock(now_ms))
+
+
+def test_a_window_longer_than_what_is_known_is_clipped_to_the_first_scrape(watched: Observed) -> None:
+    point = _at(watched, END_MS).operating_point(Selector(), WindowAsk(7 * 86_400_000))
+    assert point.window.start == START_MS / 1000
+    assert point.window.requested_seconds == 7 * 86_400
+    assert point.coverage.ratio == 1
+
+
+def test_a_short_relative_window_ends_on_a_grid_of_five_seconds_behind_the_last_commit(watched: Observed) -> None:
+    point = _at(watched, END_MS - 1).operating_point(Selector(), WindowAsk(60_000))
+    assert point.window.end * 1000 == END_MS - 5000
+    assert point.window.seconds == 60
+
+
+def test_a_long_relative_window_ends_on_a_full_minute(watched: Observed) -> None:
+    point = _at(watched, END_MS - 1).operating_point(Selector(), WindowAsk(86_400_000))
+    assert point.window.end % 60 == 0
+
+
+def test_absolute_ends_are_taken_as_they_are(watched: Observed) -> None:
+    ask = WindowAsk(None, START_MS + 12_345, START_MS + 99_999)
+    point = _at(watched, END_MS).operating_point(Selector(), ask)
+    assert (point.window.start, point.window.end) == (ask.start_ms / 1000, ask.end_ms / 1000)  # type: ignore[operator]
+    states = point.coverage.observed_seconds + point.coverage.gap_seconds
+    assert states == pytest.approx(point.window.seconds)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [WindowAsk(None, END_MS, START_MS), WindowAsk(None, END_MS, END_MS), WindowAsk(None, END_MS + 1_000_000)],
+    ids=["reversed", "empty", "begins in the future"],
+)
+def test_a_window_without_length_is_refused(watched: Observed, ask: WindowAsk) -> None:
+    with pytest.raises(InvalidWindow, match="before it starts"):
+        _at(watched, END_MS).operating_point(Selector(), ask)
+
+
+def test_a_window_before_everything_has_no_data_and_says_so(watched: Observed) -> None:
+    ask = WindowAsk(None, START_MS - 7_200_000, START_MS - 3_600_000)
+    point = _at(watched, END_MS).operating_point(Selector(), ask)
+    assert point.running.occupancy == ()
+    assert point.running.busy.p50 is None
+    assert "no data" in point.sentence.lower()
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        Selector(target="b"),
+        Selector(model="gpt"),
+        Selector(engine_index="7"),
+        Selector(job="j"),
+        Selector(label=("a:b",)),
+    ],
+    ids=["target", "model", "engine", "job", "label"],
+)
+def test_what_does_not_exist_is_told_with_what_does(watched: Observed, selector: Selector) -> None:
+    with pytest.raises(NotFound, match=NAME):
+        _at(watched, END_MS).operating_point(selector, WindowAsk())
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [Selector(scope="fleet"), Selector(fleet="f"), Selector(scope="x"), Selector(epoch="x")],
+    ids=["scope fleet", "a fleet", "another scope", "another epoch"],
+)
+def test_what_this_version_cannot_answer_is_refused(watched: Observed, selector: Selector) -> None:
+    with pytest.raises(ConfigError):
+        _at(watched, END_MS).operating_point(selector, WindowAsk())
+
+
+def test_the_same_question_is_answered_from_memory_until_something_is_committed(watched: Observed) -> None:
+    reports = _at(watched, END_MS)
+    first = reports.operating_point(Selector(), WindowAsk())
+    tag = reports.version_tag(Selector(), WindowAsk())
+    assert reports.operating_point(Selector(), WindowAsk()) is first
+    watched.store.save_target(watched.store.target(NAME))
+    assert reports.version_tag(Selector(), WindowAsk()) != tag
+    assert reports.operating_point(Selector(), WindowAsk()) is not first
+
+
+def test_the_timeline_adds_up_to_the_window(watched: Observed) -> None:
+    series = _at(watched, END_MS).concurrency(Selector(), WindowAsk(None, START_MS, END_MS), 60_000)
+    assert len(series.points) == 10
+    assert sum(point.observed_seconds for point in series.points) == 600
+    point = _at(watched, END_MS).operating_point(Selector(), WindowAsk(None, START_MS, END_MS))
+    assert max(one.max or 0 for one in series.points) == point.running.time.max
+
+
+def test_too_fine_a_step_is_refused(watched: Observed) -> None:
+    with pytest.raises(InvalidWindow, match="points"):
+        _at(watched, END_MS).concurrency(Selector(), WindowAsk(None, START_MS, START_MS + 20_000_000), 1000)
+
+
+def test_two_targets_add_and_their_windows_too(tmp_path: Path) -> None:
+    store = Store(Database.open(str(tmp_path / "two.db"), read_only=False, create=True))
+    for seed, name in enumerate(("a", "b")):
+        simulation = Simulation(scenarios.chat(seed), start_ms=START_MS)
+        record = TargetRecord(name, "http://127.0.0.1:1")
+        watch(simulation, store, record, start_ms=START_MS, end_ms=START_MS + 120_000)
+    reports = Reports(store, ManualClock(START_MS + 120_000))
+    ask = WindowAsk(None, START_MS, START_MS + 120_000)
+    both = reports.operating_point(Selector(), ask)
+    each = [reports.operating_point(Selector(target=name), ask) for name in ("a", "b")]
+    assert both.coverage.observed_seconds == sum(one.coverage.observed_seconds for one in each)
+    assert both.coverage.ratio == 1
+    for share in both.running.occupancy:
+        parts = sum(part.seconds for one in each for part in one.running.occupancy if part.level == share.level)
+        assert share.seconds == parts
+
+
+def test_a_recommendation_cites_the_operating_point_that_it_is_for(watched: Observed) -> None:
+    reports = _at(watched, END_MS)
+    window = WindowAsk(None, START_MS, END_MS)
+    answer = reports.recommendation(RecommendationAsk("example", window=window))
+    point = reports.operating_point(Selector(), window)
+    assert answer.operating_point is not None
+    assert answer.operating_point.sentence == point.sentence
+    assert {content.content for content in answer.contents} == {"code", "prose"}
+
+
+def test_a_sweep_that_is_not_there_is_told_with_those_that_are(watched: Observed) -> None:
+    with pytest.raises(NotFound, match="example"):
+        _at(watched, END_MS).recommendation(RecommendationAsk("other"))
+
+
+def test_the_list_of_sweeps_leaves_their_cells_out(watched: Observed) -> None:
+    reports = _at(watched, END_MS)
+    assert [(sweep.name, sweep.cells) for sweep in reports.sweeps()] == [("example", ())]
+    assert len(reports.sweep("example").cells) == 16
+
+
+def test_the_status_of_a_target_says_since_when_its_epoch_runs(watched: Observed) -> None:
+    (status,) = _at(watched, END_MS).targets()
+    assert (status.health, status.state, status.engine) == ("up", "observed", "vllm")
+    assert status.epoch_start == START_MS / 1000
+
+
+def test_the_ceiling_of_targets_that_differ_is_not_known() -> None:
+    one = TargetRecord("a", "u", ceilings=(Ceiling(64, "configured"),), engine_indexes=("0", "1"))
+    other = TargetRecord("b", "u", ceilings=(Ceiling(32, "configured"),), engine_indexes=("0",))
+    assert ceiling_answer([one], Selector()).requests == 128
+    assert ceiling_answer([one], Selector(engine_index="1")).requests == 64
+    assert ceiling_answer([one, one], Selector()).requests == 128
+    assert ceiling_answer([one, other], Selector()).requests is None
+    assert ceiling_answer([], Selector()).requests is None
+
+
+def test_labels_select_by_all_of_them() -> None:
+    one = TargetRecord("a", "u", labels={"x": "1", "y": "2"})
+    other = TargetRecord("b", "u", labels={"x": "1"})
+    assert select_targets([one, other], Selector(label=("x:1",))) == (one, other)
+    assert select_targets([one, other], Selector(label=("x:1", "y:2"))) == (one,)
