@@ -88,6 +88,28 @@ def fold(rows: Sequence[Row], start_ms: int, end_ms: int, ceilings: Sequence[Cei
     return folding.sums
 
 
+def fold_steps(
+    rows: Sequence[Row], steps: Sequence[tuple[int, int]], ceilings: Sequence[Ceiling], view: View
+) -> list[dict[int, Sums]]:
+    """`fold` of each of several windows `(start, end)` that follow one another, in one pass over the rows.
+
+    No stratum may straddle the border of two steps (`fold` them one by one where that happens); the first may begin
+    and the last may end anywhere. `rows` as for a fold of the first to the last.
+    """
+    if not steps:
+        return []
+    folding = _Folding(*steps[0], ceilings, view)
+    found = [folding.sums]
+    for row in rows:
+        while row.stratum_ms >= folding.end_ms and len(found) < len(steps):
+            found.append(folding.next_window(*steps[len(found)]))
+        if row.stratum_ms >= folding.end_ms:
+            break
+        folding.take(row)
+    folding.close_minute()
+    return found + [{} for _ in steps[len(found) :]]
+
+
 class _Folding:
     """The state of one pass over the rows."""
 
@@ -106,6 +128,12 @@ class _Folding:
         self.minute: tuple[int, int] | None = None
         self.minute_tokens = 0.0
         self.minute_elapsed_ms = 0
+
+    def next_window(self, start_ms: int, end_ms: int) -> dict[int, Sums]:
+        """Goes on in another window; its sums."""
+        self.close_minute()
+        self.start_ms, self.end_ms, self.sums = start_ms, end_ms, {}
+        return self.sums
 
     def take(self, row: Row) -> None:
         """One row, in order."""

@@ -19,11 +19,11 @@ from opmon.store.schema import ATTEMPTS, FULL, ROLL_UPS, SAMPLES, TARGETS, VIEWS
 BATCH_ROWS = 5_000
 DAY_MS = 24 * HOUR_MS
 
-# Bytes on disk, measured with tests/performance/bench_store.py on SQLite: see docs/operations.md.
-ATTEMPT_BYTES = 33
-SAMPLE_BYTES = 95
-FULL_BYTES = 750
-ROLL_UP_BYTES = 1_100
+# Bytes on disk for a row, measured with tests/performance/bench_store.py on SQLite; a roll-up with its aliases.
+ATTEMPT_BYTES = 28
+SAMPLE_BYTES = 80
+FULL_BYTES = 520
+ROLL_UP_BYTES = 850
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,11 @@ def delete_batch(connection: Connection, front: Frontiers, rows: int = BATCH_ROW
 
 
 def forecast_bytes(
-    *, pulse_interval_ms: int, full_interval_ms: int, series: int = 1, retention: Retention | None = None
+    *,
+    pulse_interval_ms: int = 1_000,
+    full_interval_ms: int = 30_000,
+    series: int = 1,
+    retention: Retention | None = None,
 ) -> int:
     """About how many bytes one target comes to take, once the oldest rows are as old as they get."""
     kept = retention or Retention()

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, delete, insert, select, update
 
-from opmon.core.fold import CONTEXT_MS, fold
+from opmon.core.fold import CONTEXT_MS, fold, fold_steps
 from opmon.core.model import FIVE_MINUTES_MS, HOUR_MS, Ceiling, Row, SeriesKey, View
 from opmon.core.sums import Sums, add
 from opmon.store import encoding, samples, targets
@@ -24,8 +24,8 @@ from opmon.store.database import new_key
 from opmon.store.schema import DIRTY, ROLL_UPS, TARGETS, VIEWS
 
 PerEpoch = dict[int, Sums]
-Kept = Mapping[tuple[int, int], Sums]
-"""Sums by (bucket, epoch)."""
+Kept = tuple[tuple[int, int], Sums]
+"""((bucket, epoch), sums)"""
 
 
 class Tier(IntEnum):
@@ -321,29 +321,30 @@ def _add_all(into: PerEpoch, more: Mapping[int, Sums]) -> None:
         add(into.setdefault(epoch, Sums()), sums)
 
 
-def _added(kept: Kept) -> PerEpoch:
+def _added(kept: Iterable[Kept]) -> PerEpoch:
     """Buckets added up, per epoch."""
     total: PerEpoch = {}
-    for (_, epoch), sums in kept.items():
+    for (_, epoch), sums in kept:
         add(total.setdefault(epoch, Sums()), sums)
     return total
 
 
-def _read(connection: Connection, target: int, number: int | None, piece: Piece) -> Kept:
-    """The kept sums of a view in a piece, in order of time.
+def _read(connection: Connection, target: int, number: int | None, piece: Piece) -> Iterator[Kept]:
+    """The kept sums of a view in a piece, one at a time: a year of them need not be in memory together.
 
     A view that was not yet known when a bucket was rolled up has no row there. What its fold would have given are the
     failures of the target, and they stand in the row of the whole target.
     """
+    found = set()
+    for kept in _read_rows(connection, number, piece) if number is not None else ():
+        found.add(kept[0])
+        yield kept
     whole = view_number(connection, target, View(""))
-    kept = {} if number is None else _read_rows(connection, number, piece)
-    if whole is None or number == whole:
-        return kept
-    missing = {key: sums for key, sums in _read_failures(connection, whole, piece) if key not in kept}
-    return dict(sorted({**kept, **missing}.items())) if missing else kept
+    if whole is not None and number != whole:
+        yield from (kept for kept in _read_failures(connection, whole, piece) if kept[0] not in found)
 
 
-def _read_rows(connection: Connection, number: int, piece: Piece) -> dict[tuple[int, int], Sums]:
+def _read_rows(connection: Connection, number: int, piece: Piece) -> Iterator[Kept]:
     other = ROLL_UPS.alias()
     same = and_(
         other.c.view == ROLL_UPS.c.as_view,
@@ -366,13 +367,11 @@ def _read_rows(connection: Connection, number: int, piece: Piece) -> dict[tuple[
         .order_by(ROLL_UPS.c.bucket_ms, ROLL_UPS.c.epoch)
     )
     bounds = samples.read_all_bounds(connection)
-    return {
-        (bucket, epoch): encoding.decode_sums(own if own is not None else shared, tuple(states), bounds)
-        for bucket, epoch, *states, own, shared in connection.execute(chosen)
-    }
+    for bucket, epoch, *states, own, shared in connection.execute(chosen):
+        yield (bucket, epoch), encoding.decode_sums(shared if own is None else own, tuple(states), bounds)
 
 
-def _read_failures(connection: Connection, whole: int, piece: Piece) -> Iterator[tuple[tuple[int, int], Sums]]:
+def _read_failures(connection: Connection, whole: int, piece: Piece) -> Iterator[Kept]:
     chosen = select(ROLL_UPS.c.bucket_ms, ROLL_UPS.c.epoch, ROLL_UPS.c.invalid_ms, ROLL_UPS.c.down_ms).where(
         ROLL_UPS.c.view == whole,
         ROLL_UPS.c.tier_minutes == piece.tier,
@@ -410,7 +409,7 @@ def timeline(
             for at_ms, one in _raw_steps(connection, front, view, piece, step_ms):
                 add(sums[(at_ms - first) // step_ms], one)
         else:
-            for (bucket, _), one in _read(connection, front.target, number, piece).items():
+            for (bucket, _), one in _read(connection, front.target, number, piece):
                 add(sums[(bucket - first) // step_ms], one)
     return [(begin, finish - begin, one) for (begin, finish), one in zip(grid, sums, strict=True)]
 
@@ -426,12 +425,29 @@ def _raw_steps(
     """`(instant, sums)` of the steps of a raw piece, an hour of rows in memory at a time."""
     for hour, hour_end in steps(piece.start_ms, piece.end_ms, HOUR_MS):
         rows = samples.read(connection, front.target, view, hour, hour_end)
-        strata = [row.stratum_ms for row in rows]
-        for begin, finish in steps(hour, hour_end, step_ms):
-            until = bisect_left(strata, finish)
-            chosen = rows[_context_start(rows, bisect_left(strata, begin - CONTEXT_MS)) : until]
-            for sums in fold(chosen, begin, finish, front.ceilings, view).values():
+        grid = steps(hour, hour_end, step_ms)
+        for (begin, _), per_epoch in zip(grid, _fold_steps(front, view, rows, grid, step_ms), strict=True):
+            for sums in per_epoch.values():
                 yield begin, sums
+
+
+def _fold_steps(
+    front: Frontiers, view: View, rows: Sequence[Row], grid: Sequence[tuple[int, int]], step_ms: int
+) -> Iterable[PerEpoch]:
+    """In one pass where every stratum lies in one step; else step by step, each with its own context."""
+    if all(step_ms % row.interval_ms == 0 for row in rows):
+        return fold_steps(rows, grid, front.ceilings, view)
+    strata = [row.stratum_ms for row in rows]
+    return (
+        fold(
+            rows[_context_start(rows, bisect_left(strata, begin - CONTEXT_MS)) : bisect_left(strata, finish)],
+            begin,
+            finish,
+            front.ceilings,
+            view,
+        )
+        for begin, finish in grid
+    )
 
 
 def _context_start(rows: Sequence[Row], place: int) -> int:

@@ -144,9 +144,7 @@ def mark_dirty(connection: Connection, target: int, start_ms: int, end_ms: int) 
     first_ms = first_stratum(connection, target, raw_from_ms)
     if first_ms is None:
         return
-    reached = set(
-        range(bucket_of(max(start_ms, first_ms)), min(end_ms + CONTEXT_MS, rolled_until_ms), FIVE_MINUTES_MS)
-    )
+    reached = set(range(bucket_of(max(start_ms, first_ms)), min(end_ms + CONTEXT_MS, rolled_until_ms), FIVE_MINUTES_MS))
     reached |= {bucket_of(stratum_ms) for stratum_ms in _next_samples(connection, target, end_ms)}
     reached = {bucket for bucket in reached if raw_from_ms <= bucket < rolled_until_ms}
     reached -= set(connection.execute(select(DIRTY.c.bucket_ms).where(DIRTY.c.target == target)).scalars())

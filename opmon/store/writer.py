@@ -19,8 +19,8 @@ from opmon.store.database import is_busy
 
 Result = TypeVar("Result")
 
-DEFAULT_CAPACITY = 20_000
-"""A minute of 300 targets at a second each: each attempt is one small job."""
+DEFAULT_CAPACITY = 600
+"""Ten minutes, where the samples of all targets are one job a second; a minute is the least that may be held."""
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.02, 1.0
 
 
