@@ -218,11 +218,11 @@ class Reports:
         """The targets that match, and the window on its grid, clipped to the first scrape among them."""
         refuse_unknown_scope(selector)
         targets = select_targets(self._source.targets(), selector)
-        start_ms, end_ms = self._bounds(ask)
+        first_ms = min((t.first_scrape_ms for t in targets if t.first_scrape_ms is not None), default=None)
+        start_ms, end_ms = self._bounds(ask, first_ms)
         requested_ms = end_ms - start_ms
-        firsts = [t.first_scrape_ms for t in targets if t.first_scrape_ms is not None]
-        if firsts:
-            start_ms = min(max(start_ms, min(firsts)), end_ms)
+        if first_ms is not None:
+            start_ms = min(max(start_ms, first_ms), end_ms)
         # Beyond the raw rows edges widen to the buckets that are left; what was used is what is reported.
         bounds = [self._source.window_bounds(view, start_ms, end_ms) for view in self._views(selector, targets)]
         return _Chosen(
@@ -232,16 +232,21 @@ class Reports:
             requested_ms,
         )
 
-    def _bounds(self, ask: WindowAsk) -> tuple[int, int]:
+    def _bounds(self, ask: WindowAsk, first_ms: int | None) -> tuple[int, int]:
+        """The window that is asked for. The grid follows what there is to see of it, not what was asked: in the first
+        hour there is a first sentence after seconds, not after the next full minute."""
         window_ms = ask.window_ms or self._default_window_ms
         if ask.end_ms is not None:
             end_ms = ask.end_ms
         elif ask.start_ms is not None and ask.window_ms is not None:
             end_ms = ask.start_ms + window_ms
         else:
-            span = window_ms if ask.start_ms is None else self.now_ms() - ask.start_ms
-            grid = FINE_GRID_MS if span <= FINE_GRID_UP_TO_MS else COARSE_GRID_MS
-            end_ms = (self.now_ms() - COMMIT_LAG_MS) // grid * grid
+            now_ms = self.now_ms()
+            span_ms = window_ms if ask.start_ms is None else now_ms - ask.start_ms
+            if first_ms is not None:
+                span_ms = min(span_ms, now_ms - first_ms)
+            grid_ms = FINE_GRID_MS if span_ms <= FINE_GRID_UP_TO_MS else COARSE_GRID_MS
+            end_ms = (now_ms - COMMIT_LAG_MS) // grid_ms * grid_ms
         start_ms = ask.start_ms if ask.start_ms is not None else end_ms - window_ms
         if start_ms >= end_ms:
             message = f"the window ends ({end_ms / 1000:g}) before it starts ({start_ms / 1000:g})"

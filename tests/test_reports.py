@@ -49,8 +49,14 @@ def test_a_short_relative_window_ends_on_a_grid_of_five_seconds_behind_the_last_
 
 
 def test_a_long_relative_window_ends_on_a_full_minute(watched: Observed) -> None:
-    point = _at(watched, END_MS - 1).operating_point(Selector(), WindowAsk(86_400_000))
+    point = _at(watched, END_MS + 7_200_000).operating_point(Selector(), WindowAsk(86_400_000))
     assert point.window.end % 60 == 0
+
+
+def test_a_target_that_is_watched_for_seconds_has_its_first_sentence_at_once(watched: Observed) -> None:
+    point = _at(watched, START_MS + 9_000).operating_point(Selector(), WindowAsk())
+    assert point.window.seconds == 5
+    assert point.coverage.ratio == 1
 
 
 def test_absolute_ends_are_taken_as_they_are(watched: Observed) -> None:

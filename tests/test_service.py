@@ -109,7 +109,7 @@ def test_the_service_answers_everything_that_the_readme_names(
         while not (opmon.json("/api/v1/operating-point?window=1m") or {}).get("running", {}).get("occupancy"):
             assert time.monotonic() < deadline, "no sample within 30 s"
             time.sleep(0.5)
-        (target,) = opmon.json("/api/v1/targets")
+        (target,) = opmon.json("/api/v1/targets")["targets"]
         assert (target["health"], target["engine"], target["form"]) == ("up", "vllm", "filtered")
         assert b"requests at once" in (opmon.get("/") or b"") or b"request at once" in (opmon.get("/") or b"")
         metrics = opmon.wait_for("/metrics").decode()
@@ -149,12 +149,12 @@ def test_a_server_that_is_not_there_yet_is_down_and_then_seen(tmp_path: Path) ->
     port = free_port()
     with service(f"http://127.0.0.1:{port}", tmp_path) as opmon:
         time.sleep(4)
-        (target,) = opmon.json("/api/v1/targets")
+        (target,) = opmon.json("/api/v1/targets")["targets"]
         assert (target["health"], target["state"]) == ("down", "down")
         command = [THIS_OPMON[0], "-m", "opmon.simulator", "--port", str(port), "--scenario", "chat"]
         with process(command, f"http://127.0.0.1:{port}", tmp_path, python_path=str(ROOT)) as simulator:
             simulator.wait_for("/health")
             deadline = time.monotonic() + 15
-            while opmon.json("/api/v1/targets")[0]["health"] != "up":
+            while opmon.json("/api/v1/targets")["targets"][0]["health"] != "up":
                 assert time.monotonic() < deadline, "the server came up and was not seen"
                 time.sleep(0.5)

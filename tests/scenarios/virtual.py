@@ -59,10 +59,17 @@ def watch(simulation: Simulation, store: Store, record: TargetRecord, *, start_m
 
 
 def observe(
-    simulation: Simulation, folder: Path, *, start_ms: int, end_ms: int, ceiling: int | None = None
+    simulation: Simulation,
+    folder: Path,
+    *,
+    start_ms: int,
+    end_ms: int,
+    interval_ms: int = 1000,
+    ceiling: int | None = None,
 ) -> Observed:
-    """Watches the simulation as the only target of a new store, at one pulse a second."""
+    """Watches the simulation as the only target of a new store."""
     store = Store(Database.open(str(folder / "opmon.db"), read_only=False, create=True))
-    record = TargetRecord(NAME, "http://127.0.0.1:1", ceilings=(Ceiling(ceiling, "configured"),) if ceiling else ())
+    ceilings = (Ceiling(ceiling, "configured"),) if ceiling else ()
+    record = TargetRecord(NAME, "http://127.0.0.1:1", pulse_interval_ms=interval_ms, ceilings=ceilings)
     watch(simulation, store, record, start_ms=start_ms, end_ms=end_ms)
     return Observed(Reports(store, ManualClock(end_ms)), store, start_ms, end_ms)
