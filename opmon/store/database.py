@@ -23,6 +23,7 @@ from opmon.store import migrations
 from opmon.store.schema import META
 
 BUSY_TIMEOUT_MS = 5_000
+_OLDEST_SQLITE = (3, 37)
 # SQLITE_BUSY and SQLITE_LOCKED; their extended codes carry them in the low byte.
 _BUSY_CODES = (5, 6)
 # PostgreSQL: serialization failure, deadlock, lock not available; class 08 and 57P: the connection is gone.
@@ -182,6 +183,9 @@ def _require_place(url: URL, *, create: bool) -> None:
     """The folder is made for a database that may be created; one that may not be must be there."""
     if not is_sqlite(url):
         return
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        message = f"this Python brings SQLite {sqlite3.sqlite_version}; opmon needs 3.37 or later, for STRICT tables"
+        raise NotReadyError(message)
     path = Path(url.database or "")
     if create:
         try:

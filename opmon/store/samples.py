@@ -71,7 +71,7 @@ def append(connection: Connection, target: int, steps: Sequence[Step]) -> Append
         for relabel in step.relabels:
             _relabel(connection, target, relabel)
             changed.append((relabel.start_ms, relabel.end_ms))
-    for start_ms, end_ms in changed:
+    for start_ms, end_ms in _joined(changed):
         if start_ms < rolled_until_ms:
             mark_dirty(connection, target, start_ms, end_ms)
     return outcome
@@ -197,6 +197,17 @@ def _sift(connection: Connection, target: int, rows: Sequence[Row], raw_from_ms:
             seen.add(row.stratum_ms)
             kept.append(row)
     return kept, Appended(len(kept), len(rows) - len(kept) - too_old, too_old)
+
+
+def _joined(stretches: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Stretches that a fold would see together as one: a batch of rows from the past is marked once, not row by row."""
+    joined: list[tuple[int, int]] = []
+    for start_ms, end_ms in sorted(stretches):
+        if joined and start_ms <= joined[-1][1] + CONTEXT_MS:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], end_ms))
+        else:
+            joined.append((start_ms, end_ms))
+    return joined
 
 
 def _insert_attempts(connection: Connection, target: int, rows: Sequence[Row]) -> None:

@@ -133,6 +133,28 @@ def test_another_ceiling_is_applied_to_what_was_rolled_up_already(store: Store) 
     assert expected == in_order(store.window(VIEWS[0], *window))
 
 
+def test_a_ceiling_that_has_held_for_ever_marks_what_was_observed_and_no_more(store: Store) -> None:
+    history = History(9, hours=1)
+    play(store, history, random.Random(9))
+    store.roll_up(history.end_ms + HOUR_MS)
+    store.save_target(replace(RECORD, ceilings=(Ceiling(2, "server_info", 0),)))
+    assert 0 < store.count_rows()["dirty"] <= 30
+
+
+def test_history_that_is_filled_in_behind_the_present_is_rolled_up_as_if_it_had_come_in_order(store: Store) -> None:
+    history = History(14, hours=2)
+    store.save_target(RECORD)
+    steps = history.steps(0, len(history.attempts))
+    steps = [replace(step, row=history.rows[step.row.stratum_ms], relabels=()) for step in steps]
+    store.append("one", steps[-1:])
+    for place in range(0, len(steps), 200):
+        store.roll_up(history.end_ms + HOUR_MS)
+        store.append("one", steps[place : place + 200])
+        end_ms = steps[min(place + 199, len(steps) - 1)].row.stratum_ms + 5_000
+        for window in ((START_MS, end_ms), (START_MS + 1_000_001, end_ms - 1)):
+            assert history.fold(VIEWS[0], *window) == in_order(store.window(VIEWS[0], *window))
+
+
 def test_rows_that_arrive_late_correct_what_was_rolled_up_without_them(store: Store) -> None:
     history = History(10, hours=2)
     store.save_target(RECORD)
