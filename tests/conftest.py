@@ -21,6 +21,12 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Binary content is no part of a test's name: gzip writes the time into it, and two workers then disagree."""
+    is_binary = isinstance(val, bytes) and not (val.isascii() and val.decode("ascii").isprintable())
+    return argname if is_binary else None
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test whose needs are not there, or fail it where OPMON_REQUIRE names them."""
     required = os.environ.get("OPMON_REQUIRE", "")
