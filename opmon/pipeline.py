@@ -32,8 +32,17 @@ class Observation:
 class Observer:
     """Follows one target: its tracker and its record. Feed attempts in the order of their strata."""
 
-    def __init__(self, record: TargetRecord, *, epoch: Epoch | None = None, rows: Sequence[Row] = ()) -> None:
+    def __init__(
+        self,
+        record: TargetRecord,
+        *,
+        epoch: Epoch | None = None,
+        rows: Sequence[Row] = (),
+        expected_model: str | None = None,
+    ) -> None:
+        """`epoch` and `rows`: where the database ends. `expected_model`: counted as missing while it is not served."""
         self.record = record
+        self._expected_model = expected_model
         self.tracker = (
             Tracker.restore(epoch, rows, stall_after_ms=record.stall_after_ms)
             if epoch is not None or rows
@@ -44,6 +53,9 @@ class Observer:
         """Decides the stratum's state and brings the record up to date."""
         step = self.tracker.advance(attempt)
         self.record = _updated(self.record, attempt, step)
+        if self._expected_model is not None and self._expected_model not in self.record.models:
+            lacking = f"model {self._expected_model}"
+            self.record = replace(self.record, missing=tuple(dict.fromkeys((*self.record.missing, lacking))))
         return Observation(attempt, step)
 
     def learnt(self, *, version: str | None = None, max_num_seqs: int | None = None, at_ms: int) -> None:

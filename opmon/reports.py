@@ -315,7 +315,9 @@ class Reports:
     def _recommendation(self, ask: RecommendationAsk) -> answers.Recommendation:
         point = self.operating_point(ask.selector, ask.window)
         live = live_point(point, self.curve(ask.selector, ask.window))
-        return recommend(self._source.sweep(ask.sweep), live, core_ask(ask))
+        sweep = self._source.sweep(ask.sweep)
+        chosen = self._choose(ask.selector, ask.window)
+        return recommend(sweep, live, core_ask(ask, declared_mix(chosen.targets, sweep)))
 
     def _status(self, target: TargetRecord) -> answers.TargetStatus:
         epochs = self._source.epochs(target.name, target.last_scrape_ms or 0, (target.last_scrape_ms or 0) + 1)
@@ -435,12 +437,21 @@ def concurrency_point(steps: Sequence[TimelinePoint]) -> answers.ConcurrencyPoin
     )
 
 
-def core_ask(ask: RecommendationAsk) -> Ask:
-    """The part of the ask that is about the sweep."""
+def declared_mix(targets: Sequence[TargetRecord], sweep: Sweep) -> str | None:
+    """The content mix that is configured for the chosen targets, where they agree and the sweep has its contents."""
+    mixes = {tuple(sorted(target.content_mix.items())) for target in targets}
+    mix = mixes.pop() if len(mixes) == 1 else ()
+    if not mix or not {content for content, _ in mix} <= set(sweep.contents):
+        return None
+    return ",".join(f"{content}={share!r}" for content, share in mix)
+
+
+def core_ask(ask: RecommendationAsk, mix: str | None) -> Ask:
+    """The part of the ask that is about the sweep; `mix` holds where no content is asked for."""
     return Ask(
         reference=ask.reference,
         candidate=ask.candidate,
-        content=ask.content,
+        content=ask.content or mix,
         live_is=ask.live_is,
         prompt_tokens=ask.prompt_tokens,
         output_tokens=ask.output_tokens,

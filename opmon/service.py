@@ -45,6 +45,7 @@ from opmon.watch import Watch
 FLUSH_SECONDS = 1
 EVALUATE_SECONDS = 15
 ROLL_UP_SECONDS = 60
+ROLL_UP_BUCKETS = 100
 RETAIN_SECONDS = 600
 LEARN_SECONDS = 300
 CLOCK_CHECK_SECONDS = 0.5
@@ -158,7 +159,7 @@ class Service:
         rows = self.store.recent_rows(record.name) if is_known else ()
         scraper = Scraper(scrape_target(target, self.settings), self.clock)
         watch = Watch(
-            Observer(record, epoch=epoch, rows=rows),
+            Observer(record, epoch=epoch, rows=rows, expected_model=target.model),
             scraper,
             self.clock,
             is_pace_fixed=self.settings.global_.pulse_interval_is_set,
@@ -325,7 +326,8 @@ class Service:
         self.telemetry.task_ran("evaluate")
 
     async def _roll_up(self) -> None:
-        self.writer.submit(lambda: self.store.roll_up(self.clock.now_ms()))
+        # Bounded: what is not rolled up yet is answered from raw rows, and samples must not wait behind a backlog.
+        self.writer.submit(lambda: self.store.roll_up(self.clock.now_ms(), limit=ROLL_UP_BUCKETS))
         self.telemetry.task_ran("roll_up")
 
     async def _retain(self) -> None:
@@ -419,6 +421,7 @@ def record_of(target: Target, settings: Settings, known: TargetRecord | None, no
         url=target.url,
         job=target.job,
         labels=dict(target.labels),
+        content_mix=dict(target.content_mix),
         pulse_interval_ms=settings.global_.pulse_interval_ms,
         full_interval_ms=settings.global_.full_interval_ms,
         stall_after_ms=settings.global_.stall_after_ms,

@@ -105,3 +105,11 @@ def test_a_configured_ceiling_stands_whatever_the_server_says() -> None:
     observer = Observer(TargetRecord("a", "http://a", ceilings=configured))
     observer.learnt(max_num_seqs=64, at_ms=5000)
     assert observer.record.ceilings == configured
+
+
+def test_an_expected_model_that_is_not_served_is_missing() -> None:
+    scrape = next(read_recording(RECORDED / "plain-scrapes.jsonl.gz"))
+    for expected, missing in (("tiny", False), ("other", True)):
+        observer = Observer(TargetRecord("a", "http://a"), expected_model=expected)
+        observer.observe(attempt_of_recording(scrape, interval_ms=1000))
+        assert (f"model {expected}" in observer.record.missing) is missing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -193,3 +194,19 @@ def test_labels_select_by_all_of_them() -> None:
     other = TargetRecord("b", "u", labels={"x": "1"})
     assert select_targets([one, other], Selector(label=("x:1",))) == (one, other)
     assert select_targets([one, other], Selector(label=("x:1", "y:2"))) == (one,)
+
+
+def test_a_configured_content_mix_is_taken_where_no_content_is_asked_for(watched: Observed) -> None:
+    reports = _at(watched, END_MS)
+    record = watched.store.target(NAME)
+    watched.store.save_target(replace(record, content_mix={"code": 0.25, "prose": 0.75}))
+    window = WindowAsk(None, START_MS, END_MS)
+    mixed = reports.recommendation(RecommendationAsk("example", window=window))
+    assert mixed.combined is not None
+    assert [content.share_ratio is None for content in mixed.contents] == [False, False]
+    asked = reports.recommendation(RecommendationAsk("example", content="code", window=window))
+    assert ["code"] == [content.content for content in asked.contents]
+    watched.store.save_target(replace(record, content_mix={"poetry": 1.0}))
+    other = reports.recommendation(RecommendationAsk("example", window=window))
+    assert other.combined is None
+    watched.store.save_target(record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 from opmon.clock import ManualClock
 from opmon.core.model import Attempt, Form, Lane, SeriesKey, SeriesSample, Snapshot, State, TargetRecord
@@ -139,8 +140,7 @@ async def test_strata_never_overlap_when_the_pace_changes() -> None:
     await _strata(watch, clock, STEADY + 3)
     rows = [observation.step.row for observation in watch.take()]
     assert all(
-        earlier.stratum_ms + earlier.interval_ms <= later.stratum_ms
-        for earlier, later in zip(rows, rows[1:], strict=False)
+        earlier.stratum_ms + earlier.interval_ms <= later.stratum_ms for earlier, later in itertools.pairwise(rows)
     )
     assert rows[-1].state is State.OBSERVED
 

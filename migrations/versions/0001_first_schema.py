@@ -8,7 +8,7 @@ revision = "0001"
 down_revision = None
 
 INTEGER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-REAL_NUMBER = sa.Double().with_variant(REAL(), "sqlite")
+REAL_NUMBER: sa.types.TypeEngine[float] = sa.Double().with_variant(REAL(), "sqlite")
 TEXT = sa.Text()
 BLOB = sa.LargeBinary()
 
@@ -58,6 +58,7 @@ def upgrade() -> None:
         sa.Column("stall_after_ms", INTEGER, nullable=False),
         sa.Column("form", TEXT, nullable=False),
         sa.Column("missing", TEXT, nullable=False),
+        sa.Column("content_mix", TEXT, nullable=False),
         sa.Column("ceilings", TEXT, nullable=False),
         sa.Column("kv_cache_max_concurrency", REAL_NUMBER, nullable=True),
         sa.Column("first_scrape_ms", INTEGER, nullable=True),

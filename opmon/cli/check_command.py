@@ -120,9 +120,11 @@ def database(*, database: str | None) -> None:
     with open_store(database) as store:
         faults = store.faults()
         if faults:
-            message = f"{store.name}: damaged: {'; '.join(faults[:5])}; restore a backup, or move the file aside"
+            message = (
+                f"{store.database.name}: damaged: {'; '.join(faults[:5])}; restore a backup, or move the file aside"
+            )
             raise CheckFailed(message)
         targets = store.targets()
-        click.echo(f"{store.name}: sound; {len(targets)} target(s), {len(store.sweeps())} sweep(s)")
+        click.echo(f"{store.database.name}: sound; {len(targets)} target(s), {len(store.sweeps())} sweep(s)")
         for record in targets:
             click.echo(f"  {record.name}  {record.url}  {record.health.value}")

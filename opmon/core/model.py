@@ -255,6 +255,7 @@ class TargetRecord:
     stall_after_ms: int = 120_000
     form: Form = Form.UNKNOWN
     missing: tuple[str, ...] = ()
+    content_mix: Mapping[str, float] = field(default_factory=dict)
     ceilings: tuple[Ceiling, ...] = ()
     kv_cache_max_concurrency: float | None = None
     first_scrape_ms: int | None = None

@@ -76,6 +76,7 @@ TARGETS = Table(
     _integer("stall_after_ms"),
     _text("form"),
     _text("missing"),
+    _text("content_mix"),
     _text("ceilings"),
     Column("kv_cache_max_concurrency", REAL_NUMBER, nullable=True),
     _integer("first_scrape_ms", null=True),

@@ -192,6 +192,14 @@ class Store:
             self.deleted_rows,
         )
 
+    def faults(self) -> list[str]:
+        """What the database itself finds wrong with its pages; empty where nothing is. Reads all of it."""
+        if self.database.dialect != "sqlite":
+            return []
+        with self.database.reading() as connection:
+            found = connection.exec_driver_sql("PRAGMA quick_check").scalars()
+            return [line for line in found if line != "ok"]
+
     def count_rows(self) -> dict[str, int]:
         """The rows of every table. Reads them all: for a person who asks, not for /metrics."""
         with self.database.reading() as connection:

@@ -18,6 +18,7 @@ from opmon.store.schema import TARGETS
 
 _STRINGS = msgspec.json.Decoder(tuple[str, ...])
 _LABELS = msgspec.json.Decoder(dict[str, str])
+_SHARES = msgspec.json.Decoder(dict[str, float])
 _CEILINGS = msgspec.json.Decoder(tuple[Ceiling, ...])
 
 
@@ -94,6 +95,7 @@ def _values(record: TargetRecord) -> dict[str, Any]:
         "stall_after_ms": record.stall_after_ms,
         "form": record.form.value,
         "missing": _json(record.missing),
+        "content_mix": _json(dict(record.content_mix)),
         "ceilings": _json(record.ceilings),
         "kv_cache_max_concurrency": record.kv_cache_max_concurrency,
         "first_scrape_ms": record.first_scrape_ms,
@@ -123,6 +125,7 @@ def _record(row: Row[Any]) -> TargetRecord:
         stall_after_ms=row.stall_after_ms,
         form=Form(row.form),
         missing=_STRINGS.decode(row.missing),
+        content_mix=_SHARES.decode(row.content_mix),
         ceilings=_CEILINGS.decode(row.ceilings),
         kv_cache_max_concurrency=row.kv_cache_max_concurrency,
         first_scrape_ms=row.first_scrape_ms,

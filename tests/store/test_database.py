@@ -13,7 +13,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect
+from sqlalchemy import UniqueConstraint, create_engine, inspect
 from sqlalchemy.exc import OperationalError
 
 from opmon.core.model import TargetRecord
@@ -172,7 +172,9 @@ def test_the_migrations_lead_to_the_schema(path: Path) -> None:
         constraints = {name: inspect(connection).get_unique_constraints(name) for name in METADATA.tables}
         assert {
             name: {
-                tuple(c.name for c in one.columns) for one in table.constraints if one.name and "uq_" in str(one.name)
+                tuple(column.name for column in one.columns)
+                for one in table.constraints
+                if isinstance(one, UniqueConstraint)
             }
             for name, table in METADATA.tables.items()
         } == {name: {tuple(one["column_names"]) for one in found} for name, found in constraints.items()}

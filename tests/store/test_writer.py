@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from functools import partial
 
 import pytest
 
@@ -17,7 +18,12 @@ from tests.store.history import RECORD
 def test_jobs_run_in_order_on_one_thread_and_give_their_results() -> None:
     writer = Writer()
     seen: list[tuple[int, str]] = []
-    futures = [writer.submit(lambda n=n: seen.append((n, threading.current_thread().name)) or n) for n in range(50)]
+
+    def note(number: int) -> int:
+        seen.append((number, threading.current_thread().name))
+        return number
+
+    futures = [writer.submit(partial(note, number)) for number in range(50)]
     assert writer.flush(10)
     assert list(range(50)) == [future.result(0) for future in futures]
     assert [(n, "opmon-writer") for n in range(50)] == seen
