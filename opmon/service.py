@@ -20,6 +20,7 @@ import uvicorn
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from opmon import tasks
 from opmon.api.app import create_app
@@ -38,7 +39,7 @@ from opmon.store import Store
 from opmon.store.database import Database
 from opmon.store.retention import Retention
 from opmon.store.writer import Writer
-from opmon.telemetry import Telemetry
+from opmon.telemetry import OTHER, Telemetry
 from opmon.trigger import StratumTrigger
 from opmon.watch import Watch
 
@@ -130,9 +131,9 @@ class Service:
         await asyncio.to_thread(self.writer.close)
         self.database.close()
 
-    def _app(self) -> Any:
+    def _app(self) -> ASGIApp:
         web = self.settings.web
-        return create_app(
+        app = create_app(
             self.reports,
             metrics=self._metrics,
             ready=lambda: self._is_ready,
@@ -141,6 +142,7 @@ class Service:
             security=SecuritySettings(token=web.token(), check_host=web.is_loopback),
             path_prefix=web.path_prefix,
         )
+        return counted(app, self.telemetry)
 
     # --- targets --------------------------------------------------------------------------------------------------
 
@@ -351,6 +353,20 @@ class Service:
 
     def _delete_sweep(self, name: str) -> None:
         self.writer.submit(lambda: self.store.delete_sweep(name)).result(WRITE_SECONDS)
+
+
+def counted(app: ASGIApp, telemetry: Telemetry) -> ASGIApp:
+    """The application, with each answer counted by the pattern of its route; what no route took is `other`."""
+
+    async def counting(scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                telemetry.http_answered(getattr(scope.get("route"), "path", OTHER), message["status"])
+            await send(message)
+
+        await app(scope, receive, sending)
+
+    return counting
 
 
 class Web(uvicorn.Server):
