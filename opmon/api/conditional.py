@@ -6,6 +6,8 @@ Contains no computing of answers.
 from __future__ import annotations
 
 import hashlib
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
 
 from starlette.requests import Request
@@ -27,6 +29,28 @@ def is_known(request: Request, tag: str) -> bool:
     """Whether the caller already has what `tag` names (weak comparison, lists and `*` as RFC 9110 says)."""
     asked = [part.strip() for part in request.headers.get("if-none-match", "").split(",")]
     return "*" in asked or tag.removeprefix("W/") in {one.removeprefix("W/") for one in asked}
+
+
+class Shared:
+    """Bodies by tag, made one at a time.
+
+    Making a page takes the processor, not waiting: two at once only make each other late, and who asks for the same
+    page meanwhile gets the one that was just made.
+    """
+
+    def __init__(self, entries: int = 16) -> None:
+        self._entries = entries
+        self._bodies: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def body(self, tag: str, make: Callable[[], bytes]) -> bytes:
+        """The body of that tag, made if it is not there."""
+        with self._lock:
+            if tag not in self._bodies:
+                self._bodies[tag] = make()
+                while len(self._bodies) > self._entries:
+                    self._bodies.popitem(last=False)
+            return self._bodies[tag]
 
 
 def conditional(request: Request, tag: str, build: Callable[[], Response]) -> Response:

@@ -6,11 +6,12 @@ Contains no implementation. `opmon.service` passes the real ones; tests pass oth
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Protocol, cast
 
 from fastapi import Depends, Request
 
+from opmon.api.conditional import Shared
 from opmon.api.static_files import StaticFiles
 from opmon.core import answers
 from opmon.core.answers import Selector
@@ -85,6 +86,7 @@ class Parts:
     sweep_import: Callable[[str, SweepImport], None]
     sweep_delete: Callable[[str], None]
     files: StaticFiles
+    pages: Shared = field(default_factory=Shared)
 
 
 def parts_of(request: Request) -> Parts:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Query, Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from opmon.api import condition_view, level_view, sweep_view, timeline_view, verdict_view
 from opmon.api.asks import PageQuery
@@ -22,10 +22,10 @@ from opmon.core.answers import (
     ConcurrencyPoint,
     OperatingPoint,
     Recommendation,
-    Selector,
     SweepAnswer,
     TargetStatus,
 )
+from opmon.core.model import FIVE_MINUTES_MS, HOUR_MS
 from opmon.errors import NotFound, OpmonError
 from opmon.reports import STEPS_MS, WindowAsk
 
@@ -33,6 +33,7 @@ router = APIRouter(include_in_schema=False)
 WINDOWS = ("1h", "6h", "24h", "7d", "30d")
 DEFAULT_WINDOW = "7d"
 TABLE_ROWS = 24
+PICTURE_STEPS = 400
 NOW_WINDOW = WindowAsk(window_ms=60_000)
 NOW_STEP_MS = 5_000
 Part = TypeVar("Part")
@@ -112,13 +113,29 @@ def latest(points: tuple[ConcurrencyPoint, ...]) -> ConcurrencyPoint | None:
     return next((point for point in reversed(points) if point.observed_seconds > 0), None)
 
 
-def timeline(parts: Parts, selector: Selector, window: WindowAsk) -> timeline_view.TimelineView | None:
-    """The timeline with its table in steps of about a day's hour."""
-    series = parts.reports.concurrency(selector, window, None)
-    length_ms = series.window.seconds * 1000
-    coarse = next((step for step in STEPS_MS if step * TABLE_ROWS >= length_ms), STEPS_MS[-1])
-    coarse = max(coarse, round(series.step_seconds * 1000))
-    return timeline_view.timeline_view(series, parts.reports.concurrency(selector, window, coarse))
+def steps_of(length_ms: float, raw_step_ms: int) -> tuple[int, int]:
+    """The step of the picture and that of its table.
+
+    Longer windows take whole roll-ups: those are there, while shorter steps would be folded from every sample anew
+    with each look at the page.
+    """
+    at_least = raw_step_ms if length_ms <= HOUR_MS else FIVE_MINUTES_MS
+    allowed = [step for step in STEPS_MS if step >= at_least]
+    picture = next((step for step in allowed if step * PICTURE_STEPS >= length_ms), allowed[-1])
+    table = next((step for step in allowed if step * TABLE_ROWS >= length_ms and step >= picture), allowed[-1])
+    return picture, table
+
+
+def timeline(
+    parts: Parts, point: OperatingPoint, target: TargetStatus, asked: PageQuery
+) -> timeline_view.TimelineView | None:
+    """The timeline of the operating point's window, with its table."""
+    selector, window = asked.selector(), asked.window_ask()
+    length_ms = (point.window.end - point.window.start) * 1000
+    picture, table = steps_of(length_ms, round(target.pulse_interval_seconds * 1000))
+    return timeline_view.timeline_view(
+        parts.reports.concurrency(selector, window, picture), parts.reports.concurrency(selector, window, table)
+    )
 
 
 def pair_of(sweep: SweepAnswer, answer: Recommendation | None) -> tuple[str, str] | None:
@@ -165,6 +182,14 @@ def compare(parts: Parts, asked: PageQuery) -> Comparison:
     return Comparison(sweep, answer, tuple(one.name for one in parts.reports.sweeps()))
 
 
+def timeline_of(
+    parts: Parts, point: Shown[OperatingPoint], target: TargetStatus, asked: PageQuery
+) -> Shown[timeline_view.TimelineView | None]:
+    """The timeline, or why it is missing: without an operating point for the same reason as that."""
+    known = point.value
+    return Shown(None, point.problem) if known is None else attempt(lambda: timeline(parts, known, target, asked))
+
+
 def page_of(parts: Parts, asked: PageQuery, target: TargetStatus, now: float) -> Mapping[str, Any]:
     """Everything that the template of a target shows."""
     selector, window = asked.selector(), asked.window_ask()
@@ -177,7 +202,7 @@ def page_of(parts: Parts, asked: PageQuery, target: TargetStatus, now: float) ->
         "point": point,
         "now_running": attempt(lambda: latest(parts.reports.concurrency(selector, NOW_WINDOW, NOW_STEP_MS).points)),
         "levels": level_view.level_view(point.value, asked.of, comparison.marks(point.value)) if point.value else None,
-        "timeline": attempt(lambda: timeline(parts, selector, window)),
+        "timeline": timeline_of(parts, point, target, asked),
         "comparison": comparison,
         "answer": comparison.answer.value,
         "headline": verdict_view.headline(comparison.answer.value) if comparison.answer.value else "",
@@ -211,11 +236,12 @@ def show(request: Request, parts: Parts, asked: PageQuery, name: str | None) -> 
         "tag": tag,
     }
 
-    def build() -> Response:
+    def make() -> bytes:
         found = page_of(parts, asked, target, now) if target is not None else {}
-        return render(request, "target.html" if target is not None else "empty.html", **(context | dict(found)))
+        page = render(request, "target.html" if target is not None else "empty.html", **(context | dict(found)))
+        return bytes(page.body)
 
-    return conditional(request, tag, build)
+    return conditional(request, tag, lambda: HTMLResponse(parts.pages.body(tag, make)))
 
 
 @router.api_route("/", methods=["GET", "HEAD"])

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from opmon.core.answers import ConcurrencyPoint, ConcurrencySeries, EpochSpan
 
 # The plot is this high in units of its own; its width is one unit a step.
@@ -49,7 +51,7 @@ class TimelineView:
     restart_spans: tuple[EpochSpan, ...]
     table: tuple[ConcurrencyPoint, ...]
     step_seconds: float
-    table_step_seconds: float
+    chart: str
 
 
 def nice_top(highest: float) -> float:
@@ -110,6 +112,24 @@ def restarts_in(series: ConcurrencySeries) -> tuple[EpochSpan, ...]:
     return tuple(e for e in series.epochs[1:] if series.window.start < e.start < series.window.end)
 
 
+def chart_data(series: ConcurrencySeries, spans: Sequence[EpochSpan]) -> str:
+    """What the interactive chart draws, as JSON in columns: the same series, so picture and chart cannot differ."""
+    points = series.points
+    seconds = {state: [round(getattr(p, f"{state}_seconds"), 3) for p in points] for state in STATES}
+    columns = {
+        "window": (series.window.start, series.window.end),
+        "step": series.step_seconds,
+        "ceiling": series.ceiling.requests,
+        "restarts": [span.start for span in spans],
+        "start": [p.start for p in points],
+        "mean": [None if p.mean is None else round(p.mean, 4) for p in points],
+        "max": [p.max for p in points],
+        "waiting": [None if p.waiting_mean is None else round(p.waiting_mean, 4) for p in points],
+        "seconds": seconds,
+    }
+    return msgspec.json.encode(columns).decode()
+
+
 def timeline_view(series: ConcurrencySeries, table: ConcurrencySeries) -> TimelineView | None:
     """What the page draws; None without any step. `table` is the same window in coarser steps."""
     points = series.points
@@ -136,5 +156,5 @@ def timeline_view(series: ConcurrencySeries, table: ConcurrencySeries) -> Timeli
         restart_spans=spans,
         table=table.points,
         step_seconds=series.step_seconds,
-        table_step_seconds=table.step_seconds,
+        chart=chart_data(series, spans),
     )

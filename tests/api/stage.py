@@ -212,7 +212,6 @@ class Scene:
     point: a.OperatingPoint = field(default_factory=operating_point)
     stored: dict[str, a.SweepAnswer] = field(default_factory=lambda: {"example-drafters": sweep()})
     answer: a.Recommendation | Exception = field(default_factory=recommendation)
-    length: float = 7 * DAY
     breaks: bool = True
     version: int = 1
     share: float | None = None
@@ -241,8 +240,8 @@ class Scene:
 
     def concurrency(self, selector: a.Selector, ask: WindowAsk, step_ms: int | None) -> a.ConcurrencySeries:
         self._check(selector, ask)
-        length = min((ask.window_ms or 7 * 86_400_000) / 1000, self.length)
-        return series(length, (step_ms or 0) / 1000 or length / 300, breaks=self.breaks and length > HOUR)
+        length = min((ask.window_ms or 7 * 86_400_000) / 1000, self.point.window.seconds)
+        return series(length, (step_ms or 0) / 1000 or length / 300, breaks=self.breaks and length > 60)
 
     def curve(self, selector: a.Selector, ask: WindowAsk) -> tuple[a.CurvePoint, ...]:
         self._check(selector, ask)

@@ -37,7 +37,7 @@ def scene_of(kind: str) -> Scene:
         scene.all_targets = (status(health="down", state="down", last_error="connect: refused"), status("gpu-2:8000"))
     elif kind == "first minute":
         scene.point = operating_point({0: 12_000, 1: 8_000}, ceiling=a.CeilingAnswer(), latency=a.Latency())
-        scene.stored, scene.length, scene.share = {}, 30.0, 0.37
+        scene.stored, scene.share = {}, 0.37
     elif kind == "fleet":
         scene.point = operating_point({n: 1000 * (1 + n % 7) for n in range(257)}, dict.fromkeys(range(64), 500))
         scene.answer = recommendation("undecided")
@@ -160,7 +160,7 @@ def test_a_dragged_part_of_the_chart_becomes_the_window_of_the_page(look: Look) 
         page.mouse.up()
         page.wait_for_url(re.compile("start="))
         start, end = (float(one) for one in re.findall(r"(?:start|end)=(\d+)", page.url))
-        assert pytest.approx(3.5 * 86400, rel=0.05) == end - start
+        assert pytest.approx(Scene().point.window.seconds / 2, rel=0.05) == end - start
         assert "window=" not in page.url
         assert "of=running" in page.url
 

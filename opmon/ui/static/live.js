@@ -3,10 +3,12 @@
 import { ago, clock, full } from "./times.js";
 
 const EVERY_MS = 5000;
-const GIVE_UP_MS = 8000;
+const GIVE_UP_MS = 20000;
+// A server that is slow to answer is asked less often: at most this share of the time is spent waiting for it.
+const REST = 4;
 const TICK_MS = 1000;
 
-const state = { tag: null, parts: new Map(), answeredAt: Date.now(), lost: false, timer: 0, skewMs: 0, dress: () => {} };
+const state = { tag: null, parts: new Map(), answeredAt: Date.now(), lost: false, timer: 0, restMs: EVERY_MS, skewMs: 0, dress: () => {} };
 
 function partsOf(page) {
   return [...page.querySelectorAll("[data-live]")];
@@ -35,11 +37,11 @@ function replace(fresh) {
   if (focused) follow(part, focused)?.focus({ preventScroll: true });
 }
 
-// The chart is moved over as it is and told to load again, so that it does not flicker.
+// The chart is moved over as it is and draws the new series, so that it does not flicker.
 function keepChart(old, part) {
   const [before, after] = [old.querySelector(".plot.drawn"), part.querySelector(".plot")];
   if (!before || !after) return;
-  before.dataset.src = after.dataset.src;
+  before.dataset.series = after.dataset.series;
   for (const name of [".lines", ".band", ".instants"]) before.querySelector(name).replaceWith(after.querySelector(name));
   after.replaceWith(before);
 }
@@ -70,6 +72,7 @@ async function ask() {
 async function poll() {
   clearTimeout(state.timer);
   if (document.hidden) return tell();
+  const asked = performance.now();
   try {
     await ask();
     state.answeredAt = Date.now();
@@ -79,7 +82,8 @@ async function poll() {
     state.lost = true;
   }
   tell();
-  state.timer = setTimeout(poll, EVERY_MS);
+  state.restMs = Math.max(EVERY_MS, REST * (performance.now() - asked));
+  state.timer = setTimeout(poll, state.restMs);
 }
 
 function beat() {
@@ -92,7 +96,7 @@ function tell() {
   const fresh = document.getElementById("fresh");
   if (!fresh) return;
   const seconds = (Date.now() - state.answeredAt) / 1000;
-  const lost = state.lost || (!document.hidden && seconds > (2 * EVERY_MS + GIVE_UP_MS) / 1000);
+  const lost = state.lost || (!document.hidden && seconds > (state.restMs + GIVE_UP_MS) / 1000);
   fresh.dataset.liveState = lost ? "lost" : document.hidden ? "paused" : "live";
   document.getElementById("fresh-text").textContent = lost ? `no answer for ${ago(seconds)}` : `updated ${ago(seconds)} ago`;
   show("stale", lost, "stale-since", state.answeredAt, full);

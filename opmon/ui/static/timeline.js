@@ -1,6 +1,6 @@
 // The interactive timeline: read off values with pointer or arrow keys, drag to ask for a part of the window.
-// Draws what /api/v1/concurrency says and nothing more: no smoothing, and a gap is never joined.
-import { axisWords, full } from "./times.js";
+// Draws the series that the page carries and nothing more: no smoothing, and a gap is never joined.
+import { ago, axisWords, full } from "./times.js";
 
 const HEIGHT = 250;
 const BAND = 9;
@@ -24,22 +24,13 @@ function palette() {
   return Object.fromEntries(names.map((name) => [name, color(name)]));
 }
 
-function columns(points) {
-  return [
-    points.map((p) => p.start),
-    points.map((p) => p.max),
-    points.map((p) => p.mean),
-    points.map((p) => p.waiting_mean),
-  ];
-}
-
 function bandColor(colors, state) {
   return { observed: colors.busy, gap: colors.gap, stalled: colors.caution, invalid: colors.invalid, down: colors.alarm }[state];
 }
 
-function shown(point, state) {
-  const total = STATES.reduce((sum, name) => sum + point[`${name}_seconds`], 0);
-  const share = total ? point[`${state}_seconds`] / total : Number(state === "gap");
+function shown(series, index, state) {
+  const total = STATES.reduce((sum, name) => sum + series.seconds[name][index], 0);
+  const share = total ? series.seconds[state][index] / total : Number(state === "gap");
   if (share === 0 || (state === "gap" && share < SMALLEST_GAP)) return 0;
   return state === "observed" ? 1 : Math.max(share, SMALLEST_SHOWN);
 }
@@ -49,27 +40,26 @@ function decorate(chart, series, colors) {
   const { ctx, bbox } = chart;
   const ratio = devicePixelRatio;
   ctx.save();
-  for (const point of series.points) {
-    const from = chart.valToPos(point.start, "x", true);
-    const to = chart.valToPos(point.start + series.step_seconds, "x", true);
+  for (const [index, start] of series.start.entries()) {
+    const from = chart.valToPos(start, "x", true);
+    const to = chart.valToPos(start + series.step, "x", true);
     for (const state of STATES) {
-      const height = BAND * ratio * shown(point, state);
+      const height = BAND * ratio * shown(series, index, state);
       ctx.globalAlpha = state === "observed" ? 0.35 : 1;
       ctx.fillStyle = bandColor(colors, state);
       if (height) ctx.fillRect(from, bbox.top + bbox.height - height, Math.max(to - from, 1), height);
     }
   }
   ctx.globalAlpha = 1;
-  const ceiling = series.ceiling.requests;
+  const { ceiling } = series;
   if (ceiling !== null && ceiling <= chart.scales.y.max) line(ctx, colors.ceiling, 2 * ratio, [], () => {
     const y = chart.valToPos(ceiling, "y", true);
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
   });
-  for (const epoch of series.epochs.slice(1)) {
-    if (epoch.start <= chart.scales.x.min || epoch.start >= chart.scales.x.max) continue;
+  for (const restart of series.restarts) {
     line(ctx, colors["ink-soft"], ratio, [3 * ratio, 4 * ratio], () => {
-      const x = chart.valToPos(epoch.start, "x", true);
+      const x = chart.valToPos(restart, "x", true);
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
     });
@@ -87,21 +77,20 @@ function line(ctx, style, width, dash, path) {
 }
 
 function said(series, index) {
-  const point = series.points[index];
-  if (!point) return "";
-  const when = full(point.start * 1000);
-  const states = ["stalled", "invalid", "down", "gap"].filter((name) => point[`${name}_seconds`] > 0);
-  const rest = states.map((name) => `${name === "gap" ? "not watched" : name} ${Math.round(point[`${name}_seconds`])} s`).join(", ");
-  if (point.mean === null) return `${when}: nothing observed (${rest})`;
-  const waiting = point.waiting_mean ? `, ${point.waiting_mean.toFixed(2)} waiting` : "";
-  return `${when}: mean ${point.mean.toFixed(2)}, max ${point.max}${waiting}${rest ? ` (${rest})` : ""}`;
+  if (series.start[index] === undefined) return "";
+  const when = full(series.start[index] * 1000);
+  const states = ["stalled", "invalid", "down", "gap"].filter((name) => series.seconds[name][index] > 0);
+  const rest = states.map((name) => `${name === "gap" ? "not watched" : name} ${ago(series.seconds[name][index])}`).join(", ");
+  const [mean, waiting] = [series.mean[index], series.waiting[index]];
+  if (mean === null) return `${when}: nothing observed (${rest})`;
+  return `${when}: mean ${mean.toFixed(2)}, max ${series.max[index]}${waiting ? `, ${waiting.toFixed(2)} waiting` : ""}${rest ? ` (${rest})` : ""}`;
 }
 
 function options(UPlot, series, figure, colors) {
   const steps = UPlot.paths.stepped({ align: 1 });
   const axis = { stroke: colors["ink-soft"], font: "11.5px system-ui, sans-serif", grid: { stroke: colors["edge-soft"], width: 1 }, ticks: { show: false } };
-  const top = Math.max(1, ...series.points.map((p) => Math.max(p.max ?? 0, p.waiting_mean ?? 0)));
-  const { start, end } = series.window;
+  const top = Math.max(1, ...series.max, ...series.waiting);
+  const [start, end] = series.window;
   return {
     width: figure.clientWidth,
     height: HEIGHT,
@@ -152,8 +141,8 @@ function listen(figure, place, kept) {
     if (!move) return;
     event.preventDefault();
     const { chart, series } = kept;
-    const index = Math.min(Math.max((chart.cursor.idx ?? series.points.length) + move, 0), series.points.length - 1);
-    chart.setCursor({ left: chart.valToPos(series.points[index].start, "x") + 1, top: 10 });
+    const index = Math.min(Math.max((chart.cursor.idx ?? series.start.length) + move, 0), series.start.length - 1);
+    chart.setCursor({ left: chart.valToPos(series.start[index], "x") + 1, top: 10 });
   });
   new ResizeObserver(() => kept.chart.setSize({ width: place.clientWidth, height: HEIGHT })).observe(figure);
   document.addEventListener("opmon-theme", () => build(figure, kept.UPlot, kept.series, kept));
@@ -163,7 +152,7 @@ function build(figure, UPlot, series, kept) {
   const place = figure.querySelector(".chart");
   kept.chart?.destroy();
   place.replaceChildren();
-  Object.assign(kept, { UPlot, series, chart: new UPlot(options(UPlot, series, figure, palette()), columns(series.points), place) });
+  Object.assign(kept, { UPlot, series, chart: new UPlot(options(UPlot, series, figure, palette()), [series.start, series.max, series.mean, series.waiting], place) });
 }
 
 function placeFor(figure) {
@@ -177,23 +166,20 @@ function placeFor(figure) {
 }
 
 async function draw(figure) {
-  const [{ default: UPlot }, answer] = await Promise.all([
-    import("./vendor/uplot/uPlot.esm.js"),
-    fetch(figure.dataset.src, { headers: { Accept: "application/json" } }),
-  ]);
-  if (!answer.ok) return;
-  const series = await answer.json();
-  if (!series.points.length) return;
+  const { default: UPlot } = await import("./vendor/uplot/uPlot.esm.js");
+  const text = figure.dataset.series;
   const kept = drawn.get(figure) ?? {};
+  if (kept.text === text) return;
   const first = !drawn.has(figure);
   const place = first ? placeFor(figure) : figure.querySelector(".chart");
   figure.classList.add("drawn");
-  if (first || JSON.stringify(kept.series) !== JSON.stringify(series)) build(figure, UPlot, series, kept);
+  build(figure, UPlot, JSON.parse(text), kept);
+  kept.text = text;
   drawn.set(figure, kept);
   if (first) listen(figure, place, kept);
 }
 
-// The server's picture stays where the library is absent or the answer does not come.
+// The server's picture stays where the library is absent.
 export function drawTimeline(part) {
   for (const figure of part.querySelectorAll(".plot[data-chart]")) draw(figure).catch(() => {});
 }
