@@ -26,12 +26,13 @@ from opmon.core.answers import (
     TargetStatus,
 )
 from opmon.core.model import FIVE_MINUTES_MS, HOUR_MS
+from opmon.core.units import format_duration
 from opmon.errors import NotFound, OpmonError
 from opmon.reports import STEPS_MS, WindowAsk
 
 router = APIRouter(include_in_schema=False)
-WINDOWS = ("1h", "6h", "24h", "7d", "30d")
-DEFAULT_WINDOW = "7d"
+# What a preset is called, and the same duration in its shortest form.
+WINDOWS = (("1h", "1h"), ("6h", "6h"), ("24h", "1d"), ("7d", "7d"), ("30d", "30d"))
 TABLE_ROWS = 24
 PICTURE_STEPS = 400
 NOW_WINDOW = WindowAsk(window_ms=60_000)
@@ -80,12 +81,14 @@ class Address:
         given = {name: getattr(self.asked, name) for name in names if name in self.asked.model_fields_set}
         return urlencode(given | {"target": target, "step": f"{step_seconds:g}s"}, doseq=True)
 
-    @property
-    def window(self) -> str | None:
-        """The preset that is chosen; None for another window."""
-        if self.asked.start or self.asked.end:
-            return None
-        return self.asked.window or DEFAULT_WINDOW
+
+def chosen_window(asked: PageQuery, point: OperatingPoint | None) -> str | None:
+    """The window that is shown, as a duration; None where it is a range of its own."""
+    if asked.start or asked.end:
+        return None
+    if asked.window or point is None:
+        return asked.window
+    return format_duration(round(point.window.requested_seconds * 1000))
 
 
 def chosen_target(targets: tuple[TargetStatus, ...], name: str | None) -> TargetStatus | None:
@@ -200,6 +203,7 @@ def page_of(parts: Parts, asked: PageQuery, target: TargetStatus, now: float) ->
         "conditions": condition_view.conditions(target, point.value, now),
         "old_after": condition_view.old_after_seconds(target),
         "point": point,
+        "window": chosen_window(asked, point.value),
         "now_running": attempt(lambda: latest(parts.reports.concurrency(selector, NOW_WINDOW, NOW_STEP_MS).points)),
         "levels": level_view.level_view(point.value, asked.of, comparison.marks(point.value)) if point.value else None,
         "timeline": timeline_of(parts, point, target, asked),

@@ -71,7 +71,7 @@ def column_strips(name: str, column: ColumnAnswer, answer: ContentAnswer) -> lis
     note = "stood in by the aggregate ratio" if column.proxy else ""
     known = (column.ratio_weighted, column.low, column.high)
     both = column.by_live_is
-    if both is None or column.ratio_weighted is not None:
+    if both is None:
         return [strip(label, known, answer.threshold_ratio, judged=judged, note=note)]
     return [
         strip(
