@@ -8,19 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import signal
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import uvicorn
 from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.interval import IntervalTrigger
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from opmon import tasks
 from opmon.api.app import create_app
@@ -28,20 +26,21 @@ from opmon.api.security import SecuritySettings
 from opmon.clock import AnchoredClock
 from opmon.config import Comparison, Settings, Target
 from opmon.core.cells import SweepImport
-from opmon.core.model import Ceiling, TargetRecord
-from opmon.errors import ConfigError
+from opmon.core.model import TargetRecord
 from opmon.exporter import Exporter
 from opmon.log import fields
 from opmon.pipeline import Observation, Observer
 from opmon.reports import Reports
-from opmon.scrape.scraper import Scraper, ScrapeTarget
+from opmon.scrape.scraper import Scraper
+from opmon.serving import bind, counted, url_of, web_server
 from opmon.store import Store
 from opmon.store.database import Database
 from opmon.store.retention import Retention
 from opmon.store.writer import Writer
-from opmon.telemetry import OTHER, Telemetry
+from opmon.telemetry import Telemetry
 from opmon.trigger import StratumTrigger
 from opmon.watch import Watch
+from opmon.watched import record_of, scrape_target
 
 FLUSH_SECONDS = 1
 EVALUATE_SECONDS = 15
@@ -51,7 +50,6 @@ RETAIN_SECONDS = 600
 LEARN_SECONDS = 300
 CLOCK_CHECK_SECONDS = 0.5
 FIRST_EVALUATION_SECONDS = 4
-SHUTDOWN_SECONDS = 3
 # How long a request for a table or a sweep may wait for the writer.
 WRITE_SECONDS = 30
 
@@ -101,16 +99,7 @@ class Service:
             await self._stop()
 
     async def _serve(self, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
-        server = Web(
-            uvicorn.Config(
-                self._app(),
-                log_config=None,
-                access_log=False,
-                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-                server_header=False,
-                proxy_headers=False,
-            )
-        )
+        server = web_server(counted(self._app(), self.telemetry))
         beside = [asyncio.create_task(self._watch_clock()), *(asyncio.create_task(one(self)) for one in self._beside)]
         self._is_ready = True
         on_ready(url_of(listener, self.settings.web.path_prefix))
@@ -133,7 +122,7 @@ class Service:
 
     def _app(self) -> ASGIApp:
         web = self.settings.web
-        app = create_app(
+        return create_app(
             self.reports,
             metrics=self._metrics,
             ready=lambda: self._is_ready,
@@ -142,7 +131,6 @@ class Service:
             security=SecuritySettings(token=web.token(), check_host=web.is_loopback),
             path_prefix=web.path_prefix,
         )
-        return counted(app, self.telemetry)
 
     # --- targets --------------------------------------------------------------------------------------------------
 
@@ -356,102 +344,3 @@ class Service:
 
     def _delete_sweep(self, name: str) -> None:
         self.writer.submit(lambda: self.store.delete_sweep(name)).result(WRITE_SECONDS)
-
-
-def counted(app: ASGIApp, telemetry: Telemetry) -> ASGIApp:
-    """The application, with each answer counted by the pattern of its route; what no route took is `other`."""
-
-    async def counting(scope: Scope, receive: Receive, send: Send) -> None:
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                telemetry.http_answered(getattr(scope.get("route"), "path", OTHER), message["status"])
-            await send(message)
-
-        await app(scope, receive, sending)
-
-    return counting
-
-
-class Web(uvicorn.Server):
-    """The web server as a part of the service: a signal ends it, and then the rest of the service ends in its order.
-
-    uvicorn's own way raises the signal again once it has stopped, which would kill the process before the last
-    samples are on disk.
-    """
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        loop = asyncio.get_running_loop()
-        signals = (signal.SIGTERM, signal.SIGINT)
-        for one in signals:
-            loop.add_signal_handler(one, self._end)
-        try:
-            yield
-        finally:
-            for one in signals:
-                loop.remove_signal_handler(one)
-
-    def _end(self) -> None:
-        # A second signal does not wait for open requests.
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-
-def bind(settings: Settings) -> socket.socket:
-    """The listening socket, bound before anything else starts, so that a taken port is told at once."""
-    web = settings.web
-    family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((web.host, web.port))
-    except OSError as error:
-        listener.close()
-        message = f"web.listen: cannot listen on {web.listen}: {error.strerror}; choose another with --listen"
-        raise ConfigError(message) from error
-    listener.set_inheritable(True)
-    return listener
-
-
-def url_of(listener: socket.socket, prefix: str) -> str:
-    """The address to open in a browser."""
-    host, port = listener.getsockname()[:2]
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else host  # noqa: S104 - shown, not bound
-    return f"http://{f'[{shown}]' if ':' in shown else shown}:{port}{prefix}/"
-
-
-def scrape_target(target: Target, settings: Settings) -> ScrapeTarget:
-    """What the scraper needs of a configured target."""
-    return ScrapeTarget(
-        name=str(target.name),
-        url=target.url,
-        engine=target.engine,
-        timeout_ms=settings.global_.scrape_timeout_ms,
-        authorization=target.authorization,
-        tls=target.tls,
-    )
-
-
-def record_of(target: Target, settings: Settings, known: TargetRecord | None, now_ms: int) -> TargetRecord:
-    """The record to start with: what is configured, over what the database knows from before."""
-    base = known or TargetRecord(name=str(target.name), url=target.url)
-    return replace(
-        base,
-        url=target.url,
-        job=target.job,
-        labels=dict(target.labels),
-        content_mix=dict(target.content_mix),
-        pulse_interval_ms=settings.global_.pulse_interval_ms,
-        full_interval_ms=settings.global_.full_interval_ms,
-        stall_after_ms=settings.global_.stall_after_ms,
-        ceilings=ceilings_of(target, base, now_ms),
-        removed_ms=None,
-    )
-
-
-def ceilings_of(target: Target, known: TargetRecord, now_ms: int) -> tuple[Ceiling, ...]:
-    """The known ceilings, and the configured one if it is new; the first is taken to have held since the beginning."""
-    configured = target.max_num_seqs
-    if configured is None or (known.ceilings and known.ceilings[-1].max_num_seqs == configured):
-        return known.ceilings
-    return (*known.ceilings, Ceiling(configured, "configured", now_ms if known.ceilings else 0))
