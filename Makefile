@@ -16,6 +16,8 @@ LISTEN ?= 127.0.0.1:8917
 # make test
 ARGS ?=
 WORKERS ?= 2
+# In the order of tests/conftest.py: long tests first, the browser's last and together.
+SPREAD := --dist loadgroup --no-loadscope-reorder
 # make fuzz, make soak
 MINUTES ?= 30
 
@@ -34,7 +36,7 @@ run: $(VENV)/.installed ## installs what is needed and serves the demo, or watch
 	else exec $(BIN)/opmon demo --listen "$(LISTEN)"; fi
 
 test: $(VENV)/.installed-dev peers ## runs the tests, and ends by saying what was left out
-	$(PY) -m pytest -n $(WORKERS) --dist loadgroup $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) $(SPREAD) $(ARGS)
 
 check: $(VENV)/.installed-dev ## lint, types, layers
 	@faults=; for one in "ruff check --quiet ." "ruff format --quiet --check ." mypy "lint-imports --no-logo"; do \
@@ -42,7 +44,7 @@ check: $(VENV)/.installed-dev ## lint, types, layers
 	[ -z "$$faults" ] || { echo "faults in$${faults#;}" >&2; exit 1; }
 
 cover: $(VENV)/.installed-dev ## the tests again, with the lines and branches that none of them reached
-	$(PY) -m pytest -n $(WORKERS) --dist loadgroup --cov --cov-report term $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) $(SPREAD) --cov --cov-report term $(ARGS)
 
 format: $(VENV)/.installed-dev ## lets ruff format and repair
 	$(BIN)/ruff check --fix .

@@ -21,6 +21,27 @@ settings.register_profile(
 settings.load_profile("house")
 
 
+# Tests that wait on the real clock for minutes: begun first, so that the others run beside them.
+LONG = ("tests/test_service.py", "tests/performance/test_soak.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first; those with a browser last, and all in one worker.
+
+    Playwright keeps an event loop running in its thread until the session ends, and no other test can run one there.
+    """
+
+    def place(item: pytest.Item) -> int:
+        if "browser" in getattr(item, "fixturenames", ()):
+            return 2
+        return 0 if item.nodeid.startswith(LONG) else 1
+
+    for item in items:
+        if place(item) == 2:
+            item.add_marker(pytest.mark.xdist_group("browser"))
+    items.sort(key=place)
+
+
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Binary content is no part of a test's name: gzip writes the time into it, and two workers then disagree."""
     is_binary = isinstance(val, bytes) and not (val.isascii() and val.decode("ascii").isprintable())
