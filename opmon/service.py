@@ -128,7 +128,7 @@ class Service:
             ready=lambda: self._is_ready,
             sweep_import=self._import_sweep,
             sweep_delete=self._delete_sweep,
-            security=SecuritySettings(token=web.token(), check_host=web.is_loopback),
+            security=SecuritySettings(token=web.token(), check_host=web.is_loopback, allowed_hosts=web.allowed_hosts),
             path_prefix=web.path_prefix,
         )
 

@@ -38,8 +38,15 @@ def shared() -> str | None:
     return str(folder) if (folder / "data").is_dir() else None
 
 
+def chart() -> str | None:
+    """The chart's npm package, where the build put it."""
+    library = ROOT / "opmon" / "ui" / "static" / "vendor" / "uplot" / "uPlot.esm.js"
+    return str(library) if library.is_file() else None
+
+
 NEEDS = {
     "alertmanager": Need(lambda: program("prometheus-alertmanager", "alertmanager"), "make peers"),
+    "chart": Need(chart, "make clean run (the build brings uPlot from npm)"),
     "chromium": Need(lambda: program("chromium", "chromium-browser", "google-chrome"), "make peers"),
     "npm": Need(lambda: program("npm"), "apt-get install npm"),
     "postgres": Need(postgres, "make peers"),

@@ -105,7 +105,7 @@ def test_a_fault_in_an_option_names_the_option() -> None:
 FAULTS = {
     "unknown key": ("global:\n  tiem_zone: UTC\n", "2: global.tiem_zone: unknown key (did you mean time_zone?)"),
     "unknown section": ("targets: []\nstorrage: {}\n", "2: storrage: unknown key (did you mean storage?)"),
-    "what is allowed": ("web:\n  x: 1\n", "allowed here: listen, path_prefix, token_file, insecure"),
+    "what is allowed": ("web:\n  x: 1\n", "allowed here: listen, path_prefix, token_file, allowed_hosts, insecure"),
     "key given twice": ("web:\n  listen: a:1\n  listen: a:2\n", "3: web.listen: is given twice (first in line 2)"),
     "bad YAML": ("targets:\n  - url: [\n", "not valid YAML"),
     "tab": ("targets:\n\t- url: x\n", "2: not valid YAML"),

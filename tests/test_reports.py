@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +12,9 @@ import pytest
 
 from opmon.clock import ManualClock
 from opmon.core.answers import Selector
-from opmon.core.model import Ceiling, TargetRecord
-from opmon.errors import ConfigError, InvalidWindow, NotFound
+from opmon.core.model import Ceiling, TargetRecord, View
+from opmon.core.sums import Sums
+from opmon.errors import ConfigError, InvalidWindow, NotFound, StoreError
 from opmon.reports import RecommendationAsk, Reports, WindowAsk, ceiling_answer, select_targets
 from opmon.simulator import scenarios
 from opmon.simulator.simulation import Simulation
@@ -210,3 +214,37 @@ def test_a_configured_content_mix_is_taken_where_no_content_is_asked_for(watched
     other = reports.recommendation(RecommendationAsk("example", window=window))
     assert other.combined is None
     watched.store.save_target(record)
+
+
+def test_many_who_ask_the_same_at_once_are_answered_by_one_computation(watched: Observed) -> None:
+    reads: list[int] = []
+
+    class Counted(Store):
+        def window(self, view: View, start_ms: int, end_ms: int) -> Mapping[int, Sums]:
+            reads.append(start_ms)
+            time.sleep(0.2)
+            return super().window(view, start_ms, end_ms)
+
+    reports = Reports(Counted(watched.store.database), ManualClock(END_MS))
+    with ThreadPoolExecutor(8) as pool:
+        points = list(pool.map(lambda _: reports.operating_point(Selector(), WindowAsk()), range(8)))
+    assert len(reads) == 1
+    assert all(point is points[0] for point in points)
+
+
+def test_an_answer_that_fails_fails_for_all_and_is_tried_again(watched: Observed) -> None:
+    class Failing(Store):
+        fails = True
+
+        def window(self, view: View, start_ms: int, end_ms: int) -> Mapping[int, Sums]:
+            if self.fails:
+                raise StoreError("the disk is gone")
+            return super().window(view, start_ms, end_ms)
+
+    store = Failing(watched.store.database)
+    reports = Reports(store, ManualClock(END_MS))
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            reports.operating_point(Selector(), WindowAsk())
+    store.fails = False
+    assert reports.operating_point(Selector(), WindowAsk()).coverage.ratio == 1

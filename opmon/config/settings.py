@@ -258,6 +258,12 @@ class Web(Section):
     token_file: FilePath | None = _setting(
         None, "File with the token that every request must bring.", env="OPMON_TOKEN_FILE", reloadable=False
     )
+    allowed_hosts: tuple[str, ...] = _setting(
+        tuple,
+        "Names by which a proxy forwards to a loopback address; others are refused, against rebinding of names.",
+        reloadable=False,
+        shown_default="[]",
+    )
     insecure: bool = _setting(
         default=False,
         description="Serve other machines without a token.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar, cast
 
@@ -87,6 +88,7 @@ class Reports:
         self._default_window_ms = default_window_ms
         self._generation = generation
         self._memo: OrderedDict[Hashable, Any] = OrderedDict()
+        self._under_way: dict[Hashable, Future[Any]] = {}
         self._lock = threading.Lock()
         self.progress = progress
 
@@ -101,8 +103,7 @@ class Reports:
 
     def targets(self) -> tuple[answers.TargetStatus, ...]:
         """Every target and how it is, by name."""
-        commit = self._source.commit_number()
-        return self._remember(("targets", commit), lambda: tuple(self._status(t) for t in self._source.targets()))
+        return self._remember(("targets",), lambda: tuple(self._status(t) for t in self._source.targets()))
 
     def operating_point(self, selector: Selector, ask: WindowAsk) -> OperatingPoint:
         """Where the selected servers run, over the window. Raises NotFound and InvalidWindow."""
@@ -167,18 +168,39 @@ class Reports:
     # --- how ------------------------------------------------------------------------------------------------------
 
     def _remember(self, key: Hashable, compute: Callable[[], Answer]) -> Answer:
-        """The answer from memory while nothing was committed since, else computed."""
+        """The answer from memory while nothing was committed since, else computed: once, however many ask meanwhile.
+
+        Whoever waits gets the answer that was begun before the question, at most one commit older.
+        """
         full_key = (key, self._source.commit_number(), self._generation)
         with self._lock:
             if full_key in self._memo:
                 self._memo.move_to_end(full_key)
                 return cast("Answer", self._memo[full_key])
-        answer = compute()
-        with self._lock:
-            self._memo[full_key] = answer
-            while len(self._memo) > MEMO_ENTRIES:
-                self._memo.popitem(last=False)
-        return answer
+            promise = self._under_way.get(key)
+            is_first = promise is None
+            promise = self._under_way.setdefault(key, Future())
+        return self._compute(key, full_key, promise, compute) if is_first else cast("Answer", promise.result())
+
+    def _compute(
+        self, key: Hashable, full_key: Hashable, promise: Future[Any], compute: Callable[[], Answer]
+    ) -> Answer:
+        """Computes an answer that others may be waiting for, and keeps it."""
+        try:
+            answer = compute()
+        except BaseException as error:
+            promise.set_exception(error)
+            raise
+        else:
+            promise.set_result(answer)
+            with self._lock:
+                self._memo[full_key] = answer
+                while len(self._memo) > MEMO_ENTRIES:
+                    self._memo.popitem(last=False)
+            return answer
+        finally:
+            with self._lock:
+                del self._under_way[key]
 
     def _choose(self, selector: Selector, ask: WindowAsk) -> _Chosen:
         """The targets that match, and the window on its grid, clipped to the first scrape among them."""

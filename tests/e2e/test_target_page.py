@@ -60,13 +60,6 @@ def without_chart(scene: Scene) -> FastAPI:
     )
 
 
-@pytest.fixture
-def chart() -> None:
-    """Skips where the chart's npm package is not in this checkout."""
-    if not packaged_files().has_chart_library:
-        pytest.skip("needs npm: pip install -e . brings the chart into opmon/ui/static/vendor")
-
-
 @contextmanager
 def shown(scene: Scene) -> Iterator[str]:
     with serving(application(scene)) as address:
@@ -137,7 +130,7 @@ def test_without_the_chart_library_the_picture_stays_and_says_so(look: Look) -> 
         assert [] == seen.console
 
 
-@pytest.mark.usefixtures("chart")
+@pytest.mark.needs("chart")
 def test_the_chart_reads_off_values_by_keyboard(look: Look) -> None:
     with shown(Scene()) as address:
         page, seen = look(address)
@@ -148,7 +141,7 @@ def test_the_chart_reads_off_values_by_keyboard(look: Look) -> None:
         assert [] == seen.console
 
 
-@pytest.mark.usefixtures("chart")
+@pytest.mark.needs("chart")
 def test_a_dragged_part_of_the_chart_becomes_the_window_of_the_page(look: Look) -> None:
     with shown(Scene()) as address:
         page, _ = look(f"{address}/?window=7d&of=running")

@@ -67,7 +67,9 @@ def test_sums_come_back_as_they_were(
         stalled_running=levels[4],
     )
     payload = encoding.encode_sums(sums, {BOUNDS: 1, BOUNDS[1:]: 2})
-    read = encoding.decode_sums(payload, (milliseconds[0], milliseconds[1], milliseconds[2], milliseconds[3]), {1: BOUNDS, 2: BOUNDS[1:]})
+    read = encoding.decode_sums(
+        payload, (milliseconds[0], milliseconds[1], milliseconds[2], milliseconds[3]), {1: BOUNDS, 2: BOUNDS[1:]}
+    )
     for families in read.buckets.values():
         families.sort(key=lambda family: family.bounds)
     assert sums == read
