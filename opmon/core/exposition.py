@@ -20,7 +20,7 @@ LONGEST_HEAD = 4_096
 _SAMPLE = re.compile(
     r"(?P<name>[a-zA-Z_:][\w:]*+)?[ \t]*+"
     r'(?:\{(?P<labels>(?:[^"}]++|"(?:[^"\\]++|\\.)*+")*+)\})?'
-    r"[ \t]*+(?P<value>[^\s#{]++)(?:[ \t]++[-+0-9.eE]++)?[ \t]*+(?:#.*)?$",
+    r"[ \t]*+(?P<value>[^\s#{]++)(?:[ \t]++[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?)?(?:[ \t]++#.*|[ \t]*+)$",
     re.ASCII,
 )
 _LABEL = re.compile(
@@ -47,8 +47,8 @@ class Page:
     `samples`: by exposed name, in the page's order. `duplicates`: series that the page gives more than once; their
     first value is kept in `samples`, and is not to be trusted. `sample_lines` counts well-formed samples of any name,
     `skipped` the lines that are neither sample nor comment, `first_skipped` the first of them; `skipped_names` are
-    the names that such lines begin with: what is left of those is not all that the page meant to say. Lines of other
-    names are examined only when their head is new.
+    the names asked for that stand anywhere in such lines: what is left of those is not all that the page meant to say.
+    Lines of other names are examined only when their head is new.
     """
 
     samples: dict[str, list[tuple[Series, float]]] = field(default_factory=dict)
@@ -59,11 +59,11 @@ class Page:
     first_skipped: str = ""
     skipped_names: set[str] = field(default_factory=set)
 
-    def skip(self, line: str) -> None:
-        """Counts a line that cannot be read."""
+    def skip(self, line: str, wanted: frozenset[str] | None = None) -> None:
+        """Counts a line that cannot be read. Two lines run together hide a name in the middle."""
         self.skipped += 1
-        if (match := _NAME.match(line)) and len(self.skipped_names) < MOST_HEADS:
-            self.skipped_names.add(match[0])
+        names = _NAME.findall(line)
+        self.skipped_names.update(names if wanted is None else wanted.intersection(names))
         self.first_skipped = self.first_skipped or line[:200]
 
 
@@ -114,13 +114,13 @@ class Reader:
             return
         match = _SAMPLE.match(stripped)
         if match is None or parse_value(match["value"]) is None:
-            page.skip(stripped)
+            page.skip(stripped, self._wanted)
             return
         series = None
         if self._wanted is None or match["name"] is None or match["name"] in self._wanted:
             named = _named(match)
             if named is None:
-                page.skip(stripped)
+                page.skip(stripped, self._wanted)
                 return
             series = self._intern(*named) if self._wanted is None or named[0] in self._wanted else None
         # Remembered only if the head is name and labels and nothing else: no timestamp, no exemplar, no odd space.
@@ -148,7 +148,7 @@ _UNKNOWN = Series("", {})
 
 def parse_value(text: str) -> float | None:
     """The number of a sample: `1.2e+01`, `NaN`, `+Inf`, `-Inf`, ...; None for what is no number."""
-    if "_" in text:  # Python reads 1_000 as a number, the format does not
+    if "_" in text or not text.isascii():  # Python reads 1_000 and digits of any script, the format does not
         return None
     try:
         return float(text)
@@ -200,7 +200,7 @@ def _add(series: Series, text: str, line: str, page: Page, values: dict[Series, 
     """Books one sample of a wanted name."""
     value = parse_value(text)
     if value is None:
-        page.skip(line)
+        page.skip(line, frozenset({series.name}))
         return
     page.sample_lines += 1
     if series in values:

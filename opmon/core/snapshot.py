@@ -158,7 +158,9 @@ class _Reading:
                 spoilt.add(self._key(series))
         for key, value in self._combine(rows, sum).items():
             sample = self.series.setdefault(key, SeriesSample())
-            if key not in spoilt:
+            if value > MOST_REQUESTS and key not in spoilt:
+                self.faults.append(("not_finite", f"{rows[0][0].name} adds up to {value:g}, no number of requests"))
+            elif key not in spoilt:
                 setattr(sample, canonical, round(value))
 
     def _read_ratio(self, canonical: str, rows: list[tuple[Series, float]]) -> None:
@@ -191,6 +193,8 @@ class _Reading:
                 spoilt.add(self._key(series))
             else:
                 counters[canonical] = counters.get(canonical, 0.0) + value
+                if math.isinf(counters[canonical]):
+                    spoilt.add(self._key(series))
         for key in spoilt:
             self.series[key].counters.pop(canonical, None)
 
@@ -204,8 +208,9 @@ class _Reading:
         for key, by_bound in counts.items():
             bounds = tuple(sorted(by_bound))
             if bounds[-1] == math.inf and len({len(values) for values in by_bound.values()}) == 1:
-                buckets = Buckets(bounds, tuple(math.fsum(by_bound[bound]) for bound in bounds))
-                self.series.setdefault(key, SeriesSample()).buckets[family] = buckets
+                buckets = Buckets(bounds, tuple(map(sum, (by_bound[bound] for bound in bounds))))
+                if all(map(math.isfinite, buckets.counts)):
+                    self.series.setdefault(key, SeriesSample()).buckets[family] = buckets
 
     def _read_identity(self) -> None:
         """What never changes while a server runs. Not taken from a page with lines that could not be read."""
@@ -323,9 +328,10 @@ def _level_fault(series: Series, value: float, page: Page) -> tuple[str, str] | 
 
 def _bound(series: Series) -> float | None:
     try:
-        return float(series.labels["le"])
+        bound = float(series.labels["le"])
     except (KeyError, ValueError):
         return None
+    return None if math.isnan(bound) else bound
 
 
 def _skipped_detail(page: Page) -> str:
