@@ -61,8 +61,12 @@ live: $(VENV)/.installed-dev ## tests against a real vLLM: make live TARGET=http
 soak: $(VENV)/.installed-dev ## watches the simulator for MINUTES: memory, files, missed strata
 	OPMON_SOAK_MINUTES=$(MINUTES) $(PY) -m pytest -n 0 -s --timeout 0 tests/performance/test_soak.py $(ARGS)
 
-fuzz: $(VENV)/.installed-dev ## property tests again and again with other examples, for MINUTES or to the first fault
-	@end=$$(($$(date +%s) + $(MINUTES) * 60)); while [ $$(date +%s) -lt $$end ]; do \
+fuzz: $(VENV)/.installed-dev ## coverage-guided, then property tests with other examples, MINUTES in all or to a fault
+	@$(PY) -c 'import atheris' 2>/dev/null || $(INSTALL) 'atheris>=3.0' || \
+		echo "atheris could not be installed here: the property tests alone" >&2
+	@$(PY) -c 'import atheris' 2>/dev/null || exit 0; \
+		$(PY) -m tests.fuzz.fuzz_pages --seconds $$(($(MINUTES) * 30))
+	@end=$$(($$(date +%s) + $(MINUTES) * 30)); while [ $$(date +%s) -lt $$end ]; do \
 		$(PY) -m pytest -q -x -n $(WORKERS) --timeout 0 --hypothesis-profile fuzz -m hypothesis $(ARGS) || exit 1; done
 
 bench: $(VENV)/.installed-dev ## what things cost on this machine
