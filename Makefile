@@ -16,8 +16,8 @@ LISTEN ?= 127.0.0.1:8917
 # make test
 ARGS ?=
 WORKERS ?= 2
-# In the order of tests/conftest.py: long tests first, the browser's last and together.
-SPREAD := --dist loadgroup --no-loadscope-reorder
+# A file's tests share what they set up; files in the order of tests/conftest.py: long ones first, the browser's last.
+SPREAD := --dist loadfile --no-loadscope-reorder
 # make fuzz, make soak
 MINUTES ?= 30
 

@@ -26,7 +26,7 @@ LONG = ("tests/test_service.py", "tests/performance/test_soak.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests first; those with a browser last, and all in one worker.
+    """Long tests first; those with a browser last.
 
     Playwright keeps an event loop running in its thread until the session ends, and no other test can run one there.
     """
@@ -36,9 +36,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             return 2
         return 0 if item.nodeid.startswith(LONG) else 1
 
-    for item in items:
-        if place(item) == 2:
-            item.add_marker(pytest.mark.xdist_group("browser"))
     items.sort(key=place)
 
 

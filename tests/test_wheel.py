@@ -21,7 +21,7 @@ from opmon import __version__
 from tests.needs import ROOT
 from tests.processes import Process, clean_environment, service
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.timeout(300)
 
 PAGE = """\
 # TYPE vllm:num_requests_running gauge
