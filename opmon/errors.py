@@ -3,6 +3,7 @@
     OpmonError
     ├── ConfigError      wrong usage or configuration; exit status 2
     ├── ScrapeError      a scrape that failed; becomes a row, never stops the loop
+    ├── DiscoveryError   a source of targets that cannot be read; its last list stays
     ├── StoreError       the database cannot be used as it is
     ├── SweepError       a benchmark file cannot be read; names file, row and field
     ├── DeliveryError    a notice was not delivered; `permanent` says whether to retry
@@ -30,6 +31,10 @@ class ScrapeError(OpmonError):
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail
+
+
+class DiscoveryError(OpmonError):
+    """A list of targets that cannot be had or read. The text names the place and what is wrong there."""
 
 
 class StoreError(OpmonError):

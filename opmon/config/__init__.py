@@ -7,6 +7,15 @@ passed on.
 from __future__ import annotations
 
 from opmon.config.database import database_url
+from opmon.config.discovery import (
+    Defaults,
+    Discovery,
+    DnsSource,
+    FileSource,
+    HttpSource,
+    KubernetesSource,
+    SourceSettings,
+)
 from opmon.config.loading import load
 from opmon.config.settings import (
     Auth,
@@ -29,10 +38,17 @@ __all__ = [
     "Auth",
     "Basic",
     "Comparison",
+    "Defaults",
+    "Discovery",
+    "DnsSource",
+    "FileSource",
     "GlobalSettings",
+    "HttpSource",
+    "KubernetesSource",
     "Retention",
     "SettingRow",
     "Settings",
+    "SourceSettings",
     "Storage",
     "Target",
     "Tls",

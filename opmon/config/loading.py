@@ -20,7 +20,7 @@ from opmon.config.settings import Settings
 from opmon.config.table import SettingRow, field_by_key, keys_of, nested_model, settings_table
 from opmon.errors import ConfigError
 
-NOT_YET = ("discovery", "history", "fleets", "alerts", "notify")
+NOT_YET = ("history", "fleets", "alerts", "notify")
 _TRUE = ("1", "true", "yes", "on")
 _FALSE = ("0", "false", "no", "off")
 # What pydantic's kinds of error are called here; the rest keep pydantic's words.

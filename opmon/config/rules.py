@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from opmon.config.database import default_database_url
+from opmon.config.discovery import KINDS, Discovery, DnsSource
 from opmon.config.document import Location
 from opmon.config.settings import Comparison, GlobalSettings, Settings, Storage, Target
 from opmon.core.units import format_duration
@@ -21,6 +22,7 @@ def complete(settings: Settings, environ: Mapping[str, str]) -> Settings:
         update={
             "global_": _with_full_interval(settings.global_),
             "targets": tuple(target.named() for target in settings.targets),
+            "discovery": _with_names(settings.discovery),
             "comparisons": tuple(_with_name(comparison) for comparison in settings.comparisons),
             "storage": _with_url(settings.storage, environ),
         }
@@ -33,8 +35,9 @@ def faults(settings: Settings) -> Iterator[Fault]:
     yield from _repeated("targets", [target.name or "" for target in settings.targets])
     yield from _auth_faults(settings.targets)
     yield from _repeated("comparisons", [comparison.name or "" for comparison in settings.comparisons])
+    yield from _discovery_faults(settings.discovery)
     for index, comparison in enumerate(settings.comparisons):
-        yield from _comparison_faults(index, comparison, settings.targets)
+        yield from _comparison_faults(index, comparison, settings)
     retention = settings.storage.retention
     if not retention.raw_ms <= retention.five_minutes_ms <= retention.hourly_ms:
         yield ("storage", "retention"), "must not fall: raw <= five_minutes <= hourly"
@@ -56,6 +59,18 @@ def _with_full_interval(section: GlobalSettings) -> GlobalSettings:
     completed.model_fields_set.clear()
     completed.model_fields_set.update(fields)
     return completed
+
+
+def _with_names(discovery: Discovery) -> Discovery:
+    """A source without a name is called by its kind and its place, like `file_sd[0]`."""
+    named = {
+        kind: tuple(
+            source if source.name else source.model_copy(update={"name": f"{kind}[{index}]"})
+            for index, source in enumerate(getattr(discovery, kind))
+        )
+        for kind in KINDS
+    }
+    return discovery.model_copy(update=named)
 
 
 def _with_name(comparison: Comparison) -> Comparison:
@@ -89,10 +104,33 @@ def _auth_faults(targets: tuple[Target, ...]) -> Iterator[Fault]:
             yield ("targets", index, "auth"), "the URL has a user already; keep one of the two"
 
 
-def _comparison_faults(index: int, comparison: Comparison, targets: tuple[Target, ...]) -> Iterator[Fault]:
-    known = {target.name for target in targets}
+def _discovery_faults(discovery: Discovery) -> Iterator[Fault]:
+    seen: dict[str, str] = {}
+    for kind in KINDS:
+        for index, source in enumerate(getattr(discovery, kind)):
+            place = f"{kind}[{index}]"
+            if source.name in seen:
+                yield (
+                    ("discovery", kind, index),
+                    f"has the name {source.name!r} of {seen[source.name]}; give one of them another `name`",
+                )
+            seen.setdefault(source.name, place)
+            if isinstance(source, DnsSource):
+                yield from _dns_faults(index, source)
+
+
+def _dns_faults(index: int, source: DnsSource) -> Iterator[Fault]:
+    if source.type == "SRV" and source.port is not None:
+        yield ("discovery", "dns", index, "port"), "SRV records bring their ports; leave it out, or ask for type A"
+    if source.type != "SRV" and source.port is None:
+        yield ("discovery", "dns", index), f"{source.type} records bring no port; say which with `port`"
+
+
+def _comparison_faults(index: int, comparison: Comparison, settings: Settings) -> Iterator[Fault]:
+    known = {target.name for target in settings.targets}
     for name in comparison.targets:
-        if name not in known:
+        # A name that is not configured may be discovered at any time.
+        if name not in known and not settings.discovery.is_set:
             names = ", ".join(sorted(one or "" for one in known)) or "none"
             yield ("comparisons", index, "targets"), f"there is no target {name!r}; there is: {names}"
     if (comparison.reference is None) != (comparison.candidate is None):

@@ -19,6 +19,10 @@ def shown(settings: Settings) -> dict[str, Any]:
     """The settings in force, by the keys of the file, ready for JSON; durations as they are written."""
     document = _section(settings)
     document["storage"]["url"] = without_password(settings.storage.url)
+    for source in document["discovery"]["http_sd"]:
+        # A query may be how the list's server is told who asks.
+        url, separator, _query = source["url"].partition("?")
+        source["url"] = f"{url}?<secret>" if separator else url
     return document
 
 

@@ -41,7 +41,7 @@ class SettingRow:
 
 
 def settings_table() -> tuple[SettingRow, ...]:
-    """Every key that holds a value, in the order of the file. Sections themselves are not rows."""
+    """Every key that holds a value, in the order of the file. Sections are no rows, but for the folded ones."""
     return tuple(_rows(Settings, ""))
 
 
@@ -68,12 +68,12 @@ def keys_of(model: type[BaseModel]) -> tuple[str, ...]:
 def _rows(model: type[BaseModel], prefix: str) -> Iterator[SettingRow]:
     for name, field in model.model_fields.items():
         key = prefix + (field.alias or name)
+        declared = field.json_schema_extra
+        assert isinstance(declared, dict)  # noqa: S101  # `setting` made it
         section = nested_model(field.annotation)
-        if section is not None:
+        if section is not None and not declared["is_folded"]:
             yield from _rows(section, key + ("[]." if "tuple" in str(field.annotation) else "."))
             continue
-        declared = field.json_schema_extra
-        assert isinstance(declared, dict)  # noqa: S101  # `_setting` made it
         shown = declared["shown_default"]
         default = "" if field.is_required() or field.default is None else str(field.default)
         yield SettingRow(

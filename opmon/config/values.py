@@ -112,6 +112,67 @@ def target_url(url: str) -> str:
     return url
 
 
+def list_url(url: str) -> str:
+    """A URL that answers with a list of targets; a query is allowed, a user name is not."""
+    parts = split_url(url.partition("?")[0])
+    if "#" in url or parts.username is not None or re.search(r"\s", url):
+        message = "must have no #fragment and no user name; name the files that hold the secret under `auth`"
+        raise ValueError(message)
+    return url
+
+
+def metrics_path(path: str) -> str:
+    """A path that ends in /metrics: opmon asks there, and for `/version` and the like beside it."""
+    if not re.fullmatch(r"(/[A-Za-z0-9._~%@:+-]+)*/metrics/?", path):
+        message = f"{path!r} must begin with / and end with /metrics"
+        raise ValueError(message)
+    return path
+
+
+def file_pattern(path: str) -> str:
+    """A path to a JSON or YAML file, `*` and the like in its last part only, as in Prometheus."""
+    folder, _, last = path.rpartition("/")
+    if not last.endswith((".json", ".yml", ".yaml")):
+        message = f"{last!r} must end with .json, .yml or .yaml"
+        raise ValueError(message)
+    if "*" in folder or "?" in folder:
+        message = "may have * only in the part after the last /"
+        raise ValueError(message)
+    return path
+
+
+def dns_name(name: str) -> str:
+    """A name that can be asked for."""
+    if not re.fullmatch(r"(?=.{1,254}$)([A-Za-z0-9_]([A-Za-z0-9_-]{0,62})\.?)+", name):
+        message = f"{name!r} is no name of the DNS"
+        raise ValueError(message)
+    return name
+
+
+def at_least_one(items: tuple[str, ...]) -> tuple[str, ...]:
+    """A list that is not empty."""
+    if not items:
+        message = "must name at least one"
+        raise ValueError(message)
+    return items
+
+
+def pod_port(port: int | str) -> int | str:
+    """A port by number, or by the name that a container gives it."""
+    if isinstance(port, int) and not 1 <= port <= 65535:
+        message = f"must be from 1 to 65535, or a name; got {port}"
+        raise ValueError(message)
+    return port
+
+
+def namespace(name: str) -> str:
+    """A namespace, or `*` for all: it becomes a part of an address."""
+    if name != "*" and not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", name):
+        message = f"{name!r} is no namespace; write a name, or * for all"
+        raise ValueError(message)
+    return name
+
+
 def label_names(labels: dict[str, str]) -> dict[str, str]:
     """Labels whose names Prometheus would take."""
     for name in labels:
