@@ -124,7 +124,13 @@ class Reader:
                 return
             series = self._intern(*named) if self._wanted is None or named[0] in self._wanted else None
         # Remembered only if the head is name and labels and nothing else: no timestamp, no exemplar, no odd space.
-        plain = stripped == line and len(head) + 1 == match.start("value") and match.end("value") == len(line)
+        # A line without a space has no head to remember it by.
+        plain = (
+            head != ""
+            and stripped == line
+            and len(head) + 1 == match.start("value")
+            and match.end("value") == len(line)
+        )
         if plain and not is_full and len(head) <= LONGEST_HEAD:
             self._heads[head] = series
         if series is None:
