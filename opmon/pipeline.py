@@ -103,6 +103,7 @@ def _with_facts(record: TargetRecord, snapshot: Snapshot, lane: Lane) -> TargetR
     return replace(
         record,
         missing=snapshot.missing,
+        facts=dict(snapshot.facts),
         kv_cache_max_concurrency=float(kv_ceiling) if kv_ceiling else record.kv_cache_max_concurrency,
     )
 

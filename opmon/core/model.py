@@ -258,5 +258,6 @@ class TargetRecord:
     content_mix: Mapping[str, float] = field(default_factory=dict)
     ceilings: tuple[Ceiling, ...] = ()
     kv_cache_max_concurrency: float | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
     first_scrape_ms: int | None = None
     removed_ms: int | None = None

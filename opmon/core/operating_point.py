@@ -26,6 +26,7 @@ from opmon.core.answers import (
     Window,
 )
 from opmon.core.buckets import spread
+from opmon.core.checks import Beside, checks
 from opmon.core.occupancy import busy_ms, distribution
 from opmon.core.sums import Sums, add
 
@@ -38,11 +39,13 @@ def operating_point(
     epochs: Sequence[EpochSpan],
     ceiling: CeilingAnswer,
     pulse_interval_ms: int,
+    engines: int = 1,
+    alias_doubles: str | None = None,
 ) -> OperatingPoint:
     """The answer for a window, from its sums per epoch. Without any observed time all figures are None, with a reason.
 
     `epochs` are those that overlap the window, for the answer and its warning. `ceiling` comes without
-    `reached_ratio`, which is filled in here. Where the sums of several targets were added up, so are their windows.
+    `reached_ratio`, which is filled in here. `engines` and `alias_doubles`: as `checks.Beside` has them. Where the sums of several targets were added up, so are their windows.
     """
     sums = Sums()
     for one in per_epoch.values():
@@ -50,7 +53,7 @@ def operating_point(
     covered = coverage(sums, window)
     reached = replace(ceiling, reached_ratio=reached_ratio(sums, ceiling.requests))
     found = queue(sums)
-    checks = doubts.checks(sums, pulse_interval_ms)
+    checked = checks(sums, Beside(pulse_interval_ms, engines, ceiling.requests, alias_doubles))
     lower_bound = doubts.missing_while_busy(sums)
     return OperatingPoint(
         window=window,
@@ -68,8 +71,8 @@ def operating_point(
         latency=latency(sums),
         speculation=speculation(sums),
         prefix_cache=prefix_cache(sums),
-        checks=checks,
-        warnings=doubts.warnings(sums, window, covered, epochs, reached, checks),
+        checks=checked,
+        warnings=doubts.warnings(sums, window, covered, epochs, checked),
     )
 
 

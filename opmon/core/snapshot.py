@@ -92,6 +92,7 @@ class _Reading:
         if self.lane is Lane.FULL:
             self._read_identity()
             self._read_facts()
+            self._read_doubles()
 
     def snapshot(self) -> Snapshot:
         """The values read so far, with the first fault."""
@@ -228,6 +229,21 @@ class _Reading:
             if values or self._owns_process():
                 self.identity[counted.key] = str(len(values))
 
+    def _read_doubles(self) -> None:
+        """Two names of one signal with different values: one of them is not what it is taken for."""
+        told = []
+        for signal in self.engine.signals_of(self.lane):
+            suffix = "_sum" if signal.kind is Kind.HISTOGRAM else ""
+            over = max if signal.kind is Kind.RATIO else sum
+            totals = {
+                name: over(value for _, value in rows) for name in signal.names if (rows := self._rows(name + suffix))
+            }
+            first = next(iter(totals.values()), 0.0)
+            if not all(math.isclose(first, total, rel_tol=1e-6, abs_tol=1e-9) for total in totals.values()):
+                told.append(", ".join(f"{self.prefix}{name} is {total:g}" for name, total in totals.items()))
+        if told:
+            self.facts["alias_doubles"] = "; ".join(told)
+
     def _read_facts(self) -> None:
         for info in self.engine.infos:
             self._read_info(info.name, info.facts, self.facts)
@@ -254,7 +270,7 @@ class _Reading:
     def _process_start(self) -> float | None:
         """When the server's process began, if the page is the server's own and has one such value."""
         rows = self.page.samples.get(engines.PROCESS_START, [])
-        if not self._owns_process() or len(rows) != 1 or not math.isfinite(rows[0][1]):
+        if not self._owns_process() or len(rows) != 1 or not 0 < rows[0][1] < math.inf:
             return None
         return rows[0][1]
 

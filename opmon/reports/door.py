@@ -26,7 +26,15 @@ from opmon.core.turn import turn
 from opmon.errors import InvalidWindow
 from opmon.reports.asks import STEPS_MS, RecommendationAsk, WindowAsk, core_ask, declared_mix, resolve_window
 from opmon.reports.selection import refuse_unknown_scope, select_targets
-from opmon.reports.shapes import ceiling_answer, concurrency_point, epoch_span, sweep_answer, target_status
+from opmon.reports.shapes import (
+    alias_doubles_of,
+    ceiling_answer,
+    concurrency_point,
+    engines_of,
+    epoch_span,
+    sweep_answer,
+    target_status,
+)
 
 DEFAULT_WINDOW_MS = 7 * 86_400_000
 MAX_POINTS = 11_000
@@ -257,6 +265,8 @@ class Reports:
             epochs=self._epoch_spans(chosen),
             ceiling=ceiling_answer(chosen.targets, selector),
             pulse_interval_ms=max((t.pulse_interval_ms for t in chosen.targets), default=1000),
+            engines=engines_of(chosen.targets, selector),
+            alias_doubles=alias_doubles_of(chosen.targets),
         )
 
     def _window_of_all(self, chosen: _Chosen) -> Window:

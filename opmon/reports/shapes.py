@@ -38,8 +38,23 @@ def ceiling_answer(targets: Sequence[TargetRecord], selector: Selector) -> Ceili
 def _ceiling_of(target: TargetRecord, selector: Selector) -> tuple[int, Ceiling] | None:
     if not target.ceilings:
         return None
-    engines = 1 if selector.engine_index is not None else max(len(target.engine_indexes), 1)
-    return target.ceilings[-1].max_num_seqs * engines, replace(target.ceilings[-1], since_ms=0)
+    return target.ceilings[-1].max_num_seqs * engines_of([target], selector), replace(target.ceilings[-1], since_ms=0)
+
+
+def engines_of(targets: Sequence[TargetRecord], selector: Selector) -> int:
+    """How many engines one of the targets has; of several, the most."""
+    if selector.engine_index is not None:
+        return 1
+    return max((len(target.engine_indexes) for target in targets), default=0) or 1
+
+
+def alias_doubles_of(targets: Sequence[TargetRecord]) -> str | None:
+    """The names of one signal that disagree, of each target; None where no target has shown a whole page yet."""
+    shown = [target for target in targets if target.facts]
+    if not shown:
+        return None
+    told = {target.name: target.facts["alias_doubles"] for target in shown if target.facts.get("alias_doubles")}
+    return next(iter(told.values())) if len(targets) == 1 and told else "; ".join(f"{n}: {w}" for n, w in told.items())
 
 
 def target_status(target: TargetRecord, epoch_start_ms: int | None) -> answers.TargetStatus:

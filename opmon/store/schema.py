@@ -85,6 +85,7 @@ TARGETS = Table(
     _integer("raw_from_ms"),
     _integer("five_minutes_from_ms"),
     _integer("hourly_from_ms"),
+    Column("facts", TEXT, nullable=False, server_default="{}"),
     Unique("name"),
     sqlite_strict=True,
 )

@@ -98,6 +98,7 @@ def _values(record: TargetRecord) -> dict[str, Any]:
         "content_mix": _json(dict(record.content_mix)),
         "ceilings": _json(record.ceilings),
         "kv_cache_max_concurrency": record.kv_cache_max_concurrency,
+        "facts": _json(dict(record.facts)),
         "first_scrape_ms": record.first_scrape_ms,
         "removed_ms": record.removed_ms,
     }
@@ -128,6 +129,7 @@ def _record(row: Row[Any]) -> TargetRecord:
         content_mix=_SHARES.decode(row.content_mix),
         ceilings=_CEILINGS.decode(row.ceilings),
         kv_cache_max_concurrency=row.kv_cache_max_concurrency,
+        facts=_LABELS.decode(row.facts),
         first_scrape_ms=row.first_scrape_ms,
         removed_ms=row.removed_ms,
     )

@@ -410,3 +410,20 @@ def test_a_reader_that_has_seen_a_page_reads_the_next_one_as_a_new_reader_would(
         body = (PAGES / f"vllm-0.32.0-{name}.prom").read_bytes()
         for lane in Lane:
             assert read_snapshot(body, lane=lane) == reader.read(body, lane=lane)
+
+
+def test_two_names_of_one_signal_with_different_values_are_told_and_the_first_holds() -> None:
+    lines = [
+        'vllm:num_requests_running{model_name="m"} 1',
+        'vllm:kv_cache_usage_perc{model_name="m"} 0.5',
+        'vllm:gpu_cache_usage_perc{model_name="m"} 0.25',
+    ]
+    snapshot = read_snapshot("\n".join(lines).encode())
+
+    assert "vllm:kv_cache_usage_perc is 0.5, vllm:gpu_cache_usage_perc is 0.25" == snapshot.facts["alias_doubles"]
+    assert 0.5 == snapshot.series[SeriesKey("m", "")].kv_usage_ratio
+
+
+def test_two_names_of_one_signal_with_the_same_values_are_no_doubles() -> None:
+    lines = [f'vllm:{name}_cache_usage_perc{{model_name="m"}} 0.5' for name in ("kv", "gpu")]
+    assert "alias_doubles" not in read_snapshot("\n".join(lines).encode()).facts

@@ -105,10 +105,10 @@ def test_messages_never_show_the_password_of_a_url() -> None:
     assert "postgresql+psycopg://opmon:***@host/name" == database.name
 
 
-STEP = """
+STEP = f"""
 import sqlalchemy as sa
 from alembic import op
-revision, down_revision = "0002", "0001"
+revision, down_revision = "9998", "{migrations.HEAD_REVISION}"
 def upgrade():
     op.add_column("targets", sa.Column("color", sa.Text()))
 """
@@ -118,7 +118,7 @@ def steps_with(tmp_path: Path, text: str) -> Path:
     """The project's steps and one more."""
     folder = tmp_path / "steps"
     shutil.copytree(migrations.folder(), folder)
-    (folder / "versions" / "0002_color.py").write_text(text)
+    (folder / "versions" / "9998_color.py").write_text(text)
     return folder
 
 
@@ -134,9 +134,9 @@ def test_migrating_an_existing_database_makes_a_copy_first(path: Path, tmp_path:
     steps = steps_with(tmp_path, STEP)
     with Database.open(str(path), read_only=False) as database:
         Store(database).save_target(RECORD)
-        copy = migrations.upgrade(database, head="0002", steps=steps)
-        assert migrations.upgrade(database, head="0002", steps=steps) is None
-    assert copy == path.with_name("opmon.db.before-0002-from-0001")
+        copy = migrations.upgrade(database, head="9998", steps=steps)
+        assert migrations.upgrade(database, head="9998", steps=steps) is None
+    assert copy == path.with_name(f"opmon.db.before-9998-from-{migrations.HEAD_REVISION}")
     assert "color" in columns(path)
     with Database.open(str(copy), read_only=True) as database:
         assert [RECORD] == list(Store(database).targets())
@@ -146,7 +146,7 @@ def test_a_migration_that_fails_changes_nothing_and_leaves_no_copy(path: Path, t
     create(path)
     steps = steps_with(tmp_path, STEP + "    raise RuntimeError('no')\n")
     with Database.open(str(path), read_only=False) as database, pytest.raises(RuntimeError):
-        migrations.upgrade(database, head="0002", steps=steps)
+        migrations.upgrade(database, head="9998", steps=steps)
     assert "color" not in columns(path)
     assert [] == list(tmp_path.glob("opmon.db.before-*"))
     Database.open(str(path), read_only=True).close()
