@@ -12,7 +12,7 @@ from enum import StrEnum
 
 Labels = tuple[str, ...]
 
-TASKS = ("scrape", "learn", "flush", "evaluate", "roll_up", "retain")
+TASKS = ("scrape", "learn", "discover", "flush", "evaluate", "roll_up", "retain")
 MOST_LABELS = 200
 LONGEST_LABEL = 200
 OTHER = "other"
@@ -30,10 +30,11 @@ class Count(StrEnum):
     STORE_DUPLICATES = "store_duplicates"
     STORE_OVERFLOW = "store_overflow"
     HTTP_REQUESTS = "http_requests"
+    DISCOVERY_FAILURES = "discovery_failures"
 
 
 class Telemetry:
-    """Counters since the start of the process, and two figures of the store as they are now."""
+    """Counters since the start of the process, and some figures as they are now."""
 
     def __init__(self, tasks: Iterable[str] = TASKS) -> None:
         """`tasks` have counters at 0 before they first run."""
@@ -43,6 +44,9 @@ class Telemetry:
         self._failures: dict[str, dict[tuple[str, str], int]] = {}
         self._queue_length: int | None = None
         self._last_commit_ms: int | None = None
+        self._listed: dict[str, int] = {}
+        self._is_reloaded: bool | None = None
+        self._reloaded_ms: int | None = None
         for task in tasks:
             for count in (Count.TASK_RUNS, Count.TASK_FAILURES, Count.TASK_MISSED):
                 self._counts[count][task,] = 0
@@ -99,6 +103,28 @@ class Telemetry:
         """One request was answered. `route` is the route's pattern, never the path that was asked for."""
         self._add(Count.HTTP_REQUESTS, (route, str(status)), 1)
 
+    def discovery_listed(self, source: str, targets: int) -> None:
+        """How many targets a source of discovery names now. Its failures exist from then on, at 0."""
+        with self._lock:
+            self._listed[source] = targets
+        self._add(Count.DISCOVERY_FAILURES, (source,), 0)
+
+    def discovery_failed(self, source: str) -> None:
+        """A source of discovery could not be read, wholly or in part."""
+        self._add(Count.DISCOVERY_FAILURES, (source,), 1)
+
+    def forget_source(self, source: str) -> None:
+        """Drops what was counted of a source that is asked no more."""
+        with self._lock:
+            self._listed.pop(source, None)
+            self._counts[Count.DISCOVERY_FAILURES].pop((source[:LONGEST_LABEL],), None)
+
+    def configured(self, *, at_ms: int | None) -> None:
+        """The configuration was read: taken up at that instant, or refused (None)."""
+        with self._lock:
+            self._is_reloaded = at_ms is not None
+            self._reloaded_ms = self._reloaded_ms if at_ms is None else at_ms
+
     def forget_target(self, target: str) -> None:
         """Drops the counters of a target that is no longer watched."""
         with self._lock:
@@ -121,6 +147,21 @@ class Telemetry:
         """A copy of a target's failed attempts, by lane and kind."""
         with self._lock:
             return dict(self._failures.get(target, {}))
+
+    def listed(self) -> Mapping[str, int]:
+        """A copy of how many targets each source of discovery names."""
+        with self._lock:
+            return dict(self._listed)
+
+    @property
+    def is_reloaded(self) -> bool | None:
+        """Whether the configuration that was read last is in force; None before the first."""
+        return self._is_reloaded
+
+    @property
+    def reloaded_ms(self) -> int | None:
+        """When a configuration was last taken up; None before."""
+        return self._reloaded_ms
 
     @property
     def queue_length(self) -> int | None:

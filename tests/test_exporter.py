@@ -166,6 +166,9 @@ def filled() -> Exporter:
     telemetry.store_committed(12, 999_000)
     telemetry.store_queue(3)
     telemetry.http_answered("/metrics", 200)
+    telemetry.discovery_failed("file_sd[0]")
+    telemetry.discovery_listed("file_sd[0]", 2)
+    telemetry.configured(at_ms=5)
     return made
 
 

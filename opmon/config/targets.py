@@ -40,6 +40,14 @@ class Auth(Section):
         """Whether there is anything to prove with."""
         return self.bearer_file is not None or self.basic is not None
 
+    def header(self) -> str | None:
+        """The `Authorization` header to send now, None for none. Reads the secret's file; raises ConfigError."""
+        if self.bearer_file is not None:
+            return bearer_header(read_secret(Path(self.bearer_file)))
+        if self.basic is not None:
+            return basic_header(self.basic.username, read_secret(Path(self.basic.password_file)))
+        return None
+
 
 class Tls(Section):
     ca_file: FilePath | None = setting(None, "Certificates that are trusted, instead of the system's.")
@@ -100,14 +108,10 @@ class Target(Served, Named):
 
     def authorization(self) -> str | None:
         """The `Authorization` header to send now, None for none. Reads the secret's file; raises ConfigError."""
-        if self.auth.bearer_file is not None:
-            return bearer_header(read_secret(Path(self.auth.bearer_file)))
-        if self.auth.basic is not None:
-            return basic_header(self.auth.basic.username, read_secret(Path(self.auth.basic.password_file)))
         if self._user_info is not None:
             user, password = self._user_info
             return basic_header(user, password.get_secret_value())
-        return None
+        return self.auth.header()
 
     def named(self) -> Target:
         """The target with its final name, and with the user info of its URL put away."""

@@ -153,6 +153,25 @@ STORE_LAST_COMMIT = Family(
 HTTP_REQUESTS = Family(
     "opmon_http_requests_total", "counter", ("route", "code"), "Requests that opmon answered, by route and status."
 )
+DISCOVERY_TARGETS = Family("opmon_discovery_targets", "gauge", ("source",), "Targets that a source of discovery names.")
+DISCOVERY_FAILURES = Family(
+    "opmon_discovery_failures_total",
+    "counter",
+    ("source",),
+    "Times that a source of discovery could not be read, wholly or in part; it then keeps its last list.",
+)
+CONFIG_SUCCESSFUL = Family(
+    "opmon_config_last_reload_successful",
+    "gauge",
+    (),
+    "1 if the configuration that was read last is in force, 0 if it was refused and the one before stays.",
+)
+CONFIG_TIME = Family(
+    "opmon_config_last_reload_success_timestamp_seconds",
+    "gauge",
+    (),
+    "When a configuration was last taken up, in Unix seconds.",
+)
 
 FAMILIES: tuple[Family, ...] = (
     BUILD_INFO,
@@ -185,6 +204,10 @@ FAMILIES: tuple[Family, ...] = (
     STORE_QUEUE,
     STORE_LAST_COMMIT,
     HTTP_REQUESTS,
+    DISCOVERY_TARGETS,
+    DISCOVERY_FAILURES,
+    CONFIG_SUCCESSFUL,
+    CONFIG_TIME,
 )
 
 

@@ -122,6 +122,17 @@ class Exporter:
             yield series.metric
         yield _one(families.STORE_QUEUE, (), self._telemetry.queue_length)
         yield _one(families.STORE_LAST_COMMIT, (), _seconds(self._telemetry.last_commit_ms))
+        yield from self._configuration()
+
+    def _configuration(self) -> Iterator[Metric]:
+        targets, failures = Series(families.DISCOVERY_TARGETS), Series(families.DISCOVERY_FAILURES)
+        for source, listed in sorted(self._telemetry.listed().items()):
+            targets.add((source,), listed)
+        for labels, times in sorted(self._telemetry.counts(Count.DISCOVERY_FAILURES).items()):
+            failures.add(labels, times)
+        yield from (targets.metric, failures.metric)
+        yield _one(families.CONFIG_SUCCESSFUL, (), self._telemetry.is_reloaded)
+        yield _one(families.CONFIG_TIME, (), _seconds(self._telemetry.reloaded_ms))
 
 
 class _Collector:

@@ -252,7 +252,7 @@ def _port(url: httpx.URL) -> int:
 def _status_words(response: httpx.Response) -> str:
     words = f"HTTP {response.status_code} {response.reason_phrase}".strip()
     refused = response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN)
-    return f"{words}: the target's `auth` is missing or wrong" if refused else words
+    return f"{words}: its `auth` is missing or wrong" if refused else words
 
 
 @contextlib.contextmanager

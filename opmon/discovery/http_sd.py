@@ -1,0 +1,52 @@
+"""Targets from a server that answers with Prometheus' JSON, and how any list is fetched.
+
+Contains no transport of its own: deadline, size, redirects and TLS are those of a scrape.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from opmon.clock import Clock
+from opmon.config import HttpSource
+from opmon.discovery.listed import Listed, entries_of, listed
+from opmon.errors import DiscoveryError, ScrapeError
+from opmon.scrape.fetch import ACCEPT_JSON, Fetcher
+
+DEADLINE_MS = 10_000
+
+
+class Http:
+    """One `http_sd`."""
+
+    def __init__(self, settings: HttpSource, clock: Clock) -> None:
+        self.settings = settings
+        self._fetcher = Fetcher(clock, tls=settings.tls, authorization=settings.auth.header)
+
+    async def read(self) -> Listed:
+        """What the server names now. Raises DiscoveryError."""
+        data = await fetched_json(self._fetcher, self.settings.url)
+        return listed(entries_of(data, without_query(self.settings.url)), self.settings.defaults)
+
+    async def aclose(self) -> None:
+        """Closes the connection."""
+        await self._fetcher.aclose()
+
+
+async def fetched_json(fetcher: Fetcher, url: str) -> Any:
+    """The values that a URL answers with. Raises DiscoveryError, without the query: it may hold a secret."""
+    place = without_query(url)
+    try:
+        fetched = await fetcher.get(url, deadline_ms=DEADLINE_MS, accept=ACCEPT_JSON)
+        return await asyncio.to_thread(json.loads, fetched.body)
+    except ScrapeError as error:
+        raise DiscoveryError(f"{place}: {error.detail}") from error
+    except (ValueError, RecursionError) as error:
+        raise DiscoveryError(f"{place}: the answer is no JSON: {error}") from error
+
+
+def without_query(url: str) -> str:
+    """A URL as it may be shown."""
+    return url.partition("?")[0]
