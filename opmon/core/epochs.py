@@ -18,7 +18,7 @@ _CREATED = "created"
 @dataclass(frozen=True, slots=True)
 class Change:
     """Why a new epoch begins. `cause` is one word: start, restart, version, kv_blocks, speculation, models, engines,
-    or the name of another part of the identity."""
+    clock (it was set back), or the name of another part of the identity."""
 
     cause: str
     detail: str
@@ -108,6 +108,25 @@ class Server:
         if joined:
             others = {key.model_name for key in joined} - {key.model_name for key in self.engines}
             yield Change("models" if others else "engines", f"new: {names_of(joined)}")
+
+
+@dataclass(slots=True)
+class Alternation:
+    """Answers of several servers behind one address, as a balancer in front of replicas gives them.
+
+    Each would read as a restart of the other, an epoch a second. One server that restarts is away for a while, and
+    does not come back as another within a few answers. `calm`: so many answers in a row came from one server.
+    """
+
+    latest: Server = field(default_factory=Server)
+    calm: int = 0
+
+    def take(self, snapshot: Snapshot) -> None:
+        """The next answer: from the server of the one before, or from another."""
+        if self.latest.change(snapshot) is not None or self.latest.absent(snapshot):
+            self.latest, self.calm = Server(), 0
+        self.latest.learn(snapshot)
+        self.calm += 1
 
 
 def engines_of(series: Mapping[SeriesKey, SeriesSample]) -> frozenset[SeriesKey]:

@@ -59,7 +59,15 @@ DOWN_KINDS = (
     "content_type",
     "parse",
 )
-INVALID_KINDS = ("late", "not_finite", "negative", "duplicate", "engine_absent", "no_known_metrics")
+INVALID_KINDS = (
+    "late",
+    "not_finite",
+    "negative",
+    "duplicate",
+    "engine_absent",
+    "several_servers",
+    "no_known_metrics",
+)
 
 # Canonical counters. Those of the pulse lane are in every scrape, the rest in full scrapes only.
 PULSE_COUNTERS = (

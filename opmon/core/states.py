@@ -6,14 +6,18 @@ order of their strata; after a restart of opmon it goes on from the database.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from opmon.core.epochs import Change, Server, names_of
+from opmon.core.epochs import Alternation, Change, Server, names_of
 from opmon.core.model import Attempt, Epoch, Row, SeriesKey, SeriesSample, Snapshot, State
 from opmon.core.standing import Levels, Relabel, Standing, add_final, progressed
 
 __all__ = ["REMOVED_AFTER_STRATA", "Relabel", "Step", "Tracker"]
+
+STEADY_ANSWERS = 10
+"""So many answers in a row must one server give before it is taken for the only one behind its address again; and a
+second change of server within so many answers, without an outage between, shows that there are several."""
 
 REMOVED_AFTER_STRATA = 10
 """So many strata may an expected engine be absent, while others progress, before it counts as removed."""
@@ -45,6 +49,10 @@ class Tracker:
         self._standing = Standing(stall_after_ms)
         self._absent_strata = 0
         self._seen_last: Mapping[SeriesKey, SeriesSample] = {}
+        self._set_back: Change | None = None
+        self._carried: Levels = {}
+        self._answers_since_change: int | None = None
+        self._alternation: Alternation | None = None
 
     @classmethod
     def fresh(cls, *, stall_after_ms: int) -> Tracker:
@@ -78,12 +86,16 @@ class Tracker:
         """The next attempt: its row, and what it changes."""
         snapshot = attempt.snapshot
         if snapshot is None:
+            self._answers_since_change = None
             return self._without_value(attempt, State.DOWN, attempt.kind or "connect", attempt.detail)
         fault = _fault(attempt, snapshot)
         if fault is not None:
             return self._without_value(attempt, State.INVALID, *fault)
         change = self._change(snapshot)
         absent = self._server.absent(snapshot)
+        if self._alternates(snapshot, change, absent):
+            detail = "answers come from more than one server: watch each by itself, not the balancer before them"
+            return self._without_value(attempt, State.INVALID, "several_servers", detail)
         if change is None and absent:
             self._absent_strata += progressed(self._seen_last, snapshot.series)
             self._seen_last = snapshot.series
@@ -92,19 +104,50 @@ class Tracker:
             change = self._server.removal(snapshot)
         return self._good(attempt, snapshot, change)
 
+    def _alternates(self, snapshot: Snapshot, change: Change | None, absent: Collection[SeriesKey]) -> bool:
+        """Whether several servers answer. An engine that joins while none is absent is no other server."""
+        if self._alternation is None:
+            since = self._answers_since_change
+            self._answers_since_change = None if since is None or since >= STEADY_ANSWERS else since + 1
+            is_other = change is not None and (change.cause not in ("engines", "models", "clock") or bool(absent))
+            if since is None or not is_other:
+                return False
+            self._alternation = Alternation()
+        self._alternation.take(snapshot)
+        if self._alternation.calm <= STEADY_ANSWERS:
+            return True
+        self._alternation = None
+        return False
+
+    def clock_stepped(self, step_ms: int) -> None:
+        """The wall clock stepped since the last attempt; positive: forward.
+
+        The time between the two is not known, so nothing is said to have stood still over it. After a step back,
+        instants come a second time, and a counter would seem to leap between two that only look like neighbours: a
+        new epoch begins, and nothing is compared across it.
+        """
+        self._carried = add_final(self._carried, self._standing.close())
+        if step_ms < 0 and self.epoch is not None:
+            self._set_back = Change("clock", f"the clock was set back by {-step_ms / 1000:g} s")
+
     def _change(self, snapshot: Snapshot) -> Change | None:
-        return self._server.change(snapshot) if self.epoch is not None else Change("start", "")
+        if self.epoch is None:
+            return Change("start", "")
+        return self._server.change(snapshot) or self._set_back
 
     def _good(self, attempt: Attempt, snapshot: Snapshot, change: Change | None) -> Step:
         """An answer whose values count."""
-        final: Levels = {}
+        final = self._carried
+        self._carried = {}
         new_epoch = learnt_epoch = None
         if change is not None:
-            final = self._standing.close()
+            final = add_final(final, self._standing.close())
             self._server = Server()
+            self._set_back = None
         learnt = self._server.learn(snapshot)
         if change is not None:
             new_epoch = self.epoch = self._begin(attempt, change)
+            self._answers_since_change = None if change.cause in ("start", "clock") else 0
         elif learnt:
             learnt_epoch = self.epoch = self._with_identity()
         self._absent_strata, self._seen_last = 0, snapshot.series
