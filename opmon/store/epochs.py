@@ -41,9 +41,9 @@ def read(connection: Connection, target: int, start_ms: int, end_ms: int) -> Seq
 
 
 def current(connection: Connection, target: int) -> Epoch | None:
-    """The epoch that began last; None before the first answer."""
-    epochs = _all(connection, target)
-    return epochs[-1] if epochs else None
+    """The epoch that began last; None before the first answer. By its number: a clock that was set back lets a later
+    epoch begin at an earlier instant."""
+    return max(_all(connection, target), key=lambda epoch: epoch.number, default=None)
 
 
 def _all(connection: Connection, target: int) -> list[Epoch]:

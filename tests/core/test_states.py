@@ -579,3 +579,39 @@ def test_epoch_numbers_go_on_from_the_database() -> None:
 
 def test_without_an_epoch_the_first_answer_starts_one() -> None:
     assert ["start"] == causes(watch(Stage().play(3), Tracker.restore(None, [], 120_000)))
+
+
+# --- steps of the wall clock ----------------------------------------------------------------------------------------
+
+
+def step_clock(stage: Stage, tracker: Tracker, step_ms: int) -> None:
+    """The wall clock steps while no time passes: no counter moves."""
+    stage.now_ms += step_ms
+    stage.last_at_ms += step_ms
+    tracker.clock_stepped(step_ms)
+
+
+def test_a_clock_that_was_set_back_begins_an_epoch_and_one_that_leapt_forward_does_not() -> None:
+    stage = Stage(start_ms=7_200_000)
+    tracker = Tracker.fresh(stall_after_ms=120_000)
+    steps = [tracker.advance(attempt) for attempt in stage.play(5, 2)]
+    step_clock(stage, tracker, 3_600_000)
+    steps += [tracker.advance(attempt) for attempt in stage.play(5, 2)]
+    assert ["start"] == causes(steps)
+    step_clock(stage, tracker, -3_600_000)
+    steps += [tracker.advance(attempt) for attempt in stage.play(5, 2)]
+
+    assert ["start", "clock"] == causes(steps)
+    assert [1] * 10 + [2] * 5 == [step.row.epoch for step in steps]
+    assert "the clock was set back by 3600 s" == steps[10].detail
+
+
+def test_requests_that_stand_across_a_step_are_not_said_to_have_stood_for_as_long() -> None:
+    stage = Stage()
+    tracker = Tracker.fresh(stall_after_ms=120_000)
+    steps = [tracker.advance(attempt) for attempt in [*stage.play(5, 2), *stage.play(5, 2, moving=False)]]
+    step_clock(stage, tracker, 3_600_000)
+    steps += [tracker.advance(attempt) for attempt in [*stage.play(5, 2, moving=False), *stage.play(5, 2)]]
+
+    assert {"observed": 20} == seconds_in(steps)
+    assert {2: 20_000} == final_ms(steps)
