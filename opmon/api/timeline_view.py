@@ -21,7 +21,8 @@ STATES = ("observed", "stalled", "invalid", "down", "gap")
 SMALLEST_SHOWN = 0.4
 SMALLEST_GAP_RATIO = 0.02
 NICE = (1, 2, 4, 5, 8, 10)
-INTERESTING_STARTS = frozenset({"restart"})
+# So many marks fit beside one another; a server that restarts more often is told by the rest of the page.
+MOST_MARKS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,22 @@ class Tick:
 
     at: float
     value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An epoch that began inside the window: where (share of the axis), and its span."""
+
+    at: float
+    span: EpochSpan
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """A coarser step, and the epochs that began in it."""
+
+    point: ConcurrencyPoint
+    begun: tuple[EpochSpan, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +59,14 @@ class TimelineView:
     mean_path: str
     waiting_path: str
     bands: dict[str, str]
-    restarts: tuple[float, ...]
+    begun: tuple[Begun, ...]
     ceiling: float | None
     levels: tuple[Tick, ...]
     instants: tuple[Tick, ...]
     seconds: dict[str, float]
     highest: ConcurrencyPoint | None
-    restart_spans: tuple[EpochSpan, ...]
-    table: tuple[ConcurrencyPoint, ...]
+    epochs: tuple[EpochSpan, ...]
+    table: tuple[TableRow, ...]
     step_seconds: float
     chart: str
 
@@ -107,9 +124,18 @@ def position(series: ConcurrencySeries) -> Callable[[float], float]:
     return lambda instant: (instant - start) / length
 
 
-def restarts_in(series: ConcurrencySeries) -> tuple[EpochSpan, ...]:
+def begun_in(series: ConcurrencySeries) -> tuple[EpochSpan, ...]:
     """The epochs that begin inside the window: restarts and other changes, not the first sight of the server."""
-    return tuple(e for e in series.epochs[1:] if series.window.start < e.start < series.window.end)
+    return tuple(e for e in series.epochs if e.cause != "start" and series.window.start < e.start < series.window.end)
+
+
+def table_rows(points: Sequence[ConcurrencyPoint], spans: Sequence[EpochSpan]) -> tuple[TableRow, ...]:
+    """Each step with the epochs that began in it; the steps follow one another."""
+    ends = [*(point.start for point in points[1:]), float("inf")]
+    return tuple(
+        TableRow(point, tuple(span for span in spans if point.start <= span.start < end))
+        for point, end in zip(points, ends, strict=True)
+    )
 
 
 def chart_data(series: ConcurrencySeries, spans: Sequence[EpochSpan]) -> str:
@@ -120,7 +146,7 @@ def chart_data(series: ConcurrencySeries, spans: Sequence[EpochSpan]) -> str:
         "window": (series.window.start, series.window.end),
         "step": series.step_seconds,
         "ceiling": series.ceiling.requests,
-        "restarts": [span.start for span in spans],
+        "epochs": [(span.start, span.cause) for span in spans[-MOST_MARKS:]],
         "start": [p.start for p in points],
         "mean": [None if p.mean is None else round(p.mean, 4) for p in points],
         "max": [p.max for p in points],
@@ -138,7 +164,7 @@ def timeline_view(series: ConcurrencySeries, table: ConcurrencySeries) -> Timeli
     tops = [p.max for p in points if p.max is not None] + [p.waiting_mean for p in points if p.waiting_mean]
     top = nice_top(max([*tops, 1]))
     ceiling, at = series.ceiling.requests, position(series)
-    spans = restarts_in(series)
+    spans = begun_in(series)
     length = len(points) * series.step_seconds
     return TimelineView(
         steps=len(points),
@@ -147,14 +173,14 @@ def timeline_view(series: ConcurrencySeries, table: ConcurrencySeries) -> Timeli
         mean_path=step_path([p.mean for p in points], top),
         waiting_path=step_path([p.waiting_mean or None for p in points], top),
         bands={state: band_path(points, state) for state in STATES},
-        restarts=tuple(at(span.start) for span in spans),
+        begun=tuple(Begun(at(span.start), span) for span in spans[-MOST_MARKS:]),
         ceiling=1 - ceiling / top if ceiling is not None and ceiling <= top else None,
         levels=tuple(Tick(1 - share, share * top) for share in (0.5, 1.0)),
         instants=tuple(Tick(share, points[0].start + share * length) for share in (0.0, 0.25, 0.5, 0.75)),
         seconds={state: sum(getattr(p, f"{state}_seconds") for p in points) for state in STATES},
         highest=max((p for p in points if p.max is not None), key=lambda p: (p.max or 0, -p.start), default=None),
-        restart_spans=spans,
-        table=table.points,
+        epochs=spans,
+        table=table_rows(table.points, spans),
         step_seconds=series.step_seconds,
         chart=chart_data(series, spans),
     )

@@ -116,7 +116,11 @@ def series(length: float, step: float, *, breaks: bool = True) -> a.ConcurrencyS
             points.append(
                 a.ConcurrencyPoint(start, mean, math.ceil(mean * 2), waiting, step - stalled, 0, 0, stalled, 0)
             )
-    epochs = (a.EpochSpan(NOW - 9 * DAY, NOW - 0.3 * length, "first"), a.EpochSpan(NOW - 0.3 * length, None, "restart"))
+    restart = "the process started +86400 s from the one before"
+    epochs = (
+        a.EpochSpan(NOW - 9 * DAY, NOW - 0.3 * length, "start"),
+        a.EpochSpan(NOW - 0.3 * length, None, "restart", restart),
+    )
     ceiling = a.CeilingAnswer(64, 64, "configured", 41.2)
     return a.ConcurrencySeries(window(length), a.Selector(), step, tuple(points), ceiling, epochs)
 

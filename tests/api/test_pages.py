@@ -152,6 +152,13 @@ async def test_gaps_break_every_line_and_show_in_the_band(client: httpx.AsyncCli
     assert "1 restart or change" in read.text("timeline")
 
 
+async def test_an_epoch_is_marked_on_the_picture_and_told_in_the_table(client: httpx.AsyncClient) -> None:
+    read = await page(client)
+    assert 1 == len([attrs for tag, attrs in read.tags if tag == "svg" and attrs.get("class") == "restart"])
+    assert 1 == len([attrs for tag, attrs in read.tags if tag == "tr" and attrs.get("class") == "epoch"])
+    assert "restart: the process started +86400 s from the one before" in read.text("timeline-table")
+
+
 async def test_without_a_sweep_the_page_says_how_to_add_one(scene: Scene, client: httpx.AsyncClient) -> None:
     scene.stored = {}
     read = await page(client)

@@ -35,7 +35,7 @@ function shown(series, index, state) {
   return state === "observed" ? 1 : Math.max(share, SMALLEST_SHOWN);
 }
 
-// Ceiling, restarts and the band of states, on the chart's own canvas.
+// Ceiling, begun epochs and the band of states, on the chart's own canvas.
 function decorate(chart, series, colors) {
   const { ctx, bbox } = chart;
   const ratio = devicePixelRatio;
@@ -57,12 +57,13 @@ function decorate(chart, series, colors) {
     ctx.moveTo(bbox.left, y);
     ctx.lineTo(bbox.left + bbox.width, y);
   });
-  for (const restart of series.restarts) {
+  for (const [start] of series.epochs) {
+    const x = chart.valToPos(start, "x", true);
     line(ctx, colors["ink-soft"], ratio, [3 * ratio, 4 * ratio], () => {
-      const x = chart.valToPos(restart, "x", true);
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
     });
+    flag(ctx, colors["ink-soft"], x, bbox.top, 8 * ratio);
   }
   ctx.restore();
 }
@@ -76,14 +77,30 @@ function line(ctx, style, width, dash, path) {
   ctx.stroke();
 }
 
+function flag(ctx, style, x, y, size) {
+  ctx.beginPath();
+  ctx.fillStyle = style;
+  ctx.moveTo(x, y);
+  ctx.lineTo(x + size, y);
+  ctx.lineTo(x, y + size);
+  ctx.fill();
+}
+
+function begun(series, index) {
+  const [from, to] = [series.start[index], series.start[index] + series.step];
+  const causes = series.epochs.filter(([start]) => from <= start && start < to).map(([, cause]) => cause.replaceAll("_", " "));
+  if (causes.length > 3) return ` · ${causes.length} restarts or changes`;
+  return causes.length ? ` · ${causes.join(", ")}` : "";
+}
+
 function said(series, index) {
   if (series.start[index] === undefined) return "";
   const when = full(series.start[index] * 1000);
   const states = ["stalled", "invalid", "down", "gap"].filter((name) => series.seconds[name][index] > 0);
   const rest = states.map((name) => `${name === "gap" ? "not watched" : name} ${ago(series.seconds[name][index])}`).join(", ");
   const [mean, waiting] = [series.mean[index], series.waiting[index]];
-  if (mean === null) return `${when}: nothing observed (${rest})`;
-  return `${when}: mean ${mean.toFixed(2)}, max ${series.max[index]}${waiting ? `, ${waiting.toFixed(2)} waiting` : ""}${rest ? ` (${rest})` : ""}`;
+  if (mean === null) return `${when}: nothing observed (${rest})${begun(series, index)}`;
+  return `${when}: mean ${mean.toFixed(2)}, max ${series.max[index]}${waiting ? `, ${waiting.toFixed(2)} waiting` : ""}${rest ? ` (${rest})` : ""}${begun(series, index)}`;
 }
 
 function options(UPlot, series, figure, colors) {
