@@ -119,7 +119,7 @@ FAULTS = {
     "number for text": ("targets:\n  - url: http://a\n    name: 5\n", "3: targets[0].name: must be text"),
     "text for a number": ("targets:\n  - url: http://a\n    max_num_seqs: many\n", "3: targets[0].max_num_seqs: must be a"),
     "too small": ("targets:\n  - url: http://a\n    max_num_seqs: 0\n", "must be greater than or equal to 1"),
-    "no choice": ("targets:\n  - url: http://a\n    engine: sglng\n", "3: targets[0].engine: must be 'auto' or 'vllm'"),
+    "no choice": ("targets:\n  - url: http://a\n    engine: sglng\n", "3: targets[0].engine: must be 'auto', 'vllm', 'sglang'"),
     "no duration": ("global:\n  stall_after: soon\n", "2: global.stall_after: 'soon' is no duration"),
     "pulse": ("global:\n  pulse_interval: 7s\n", "allowed: 100ms, 200ms, 250ms, 500ms, 1s, 2s, 3s, 4s, 5s, 6s, 10s"),
     "full interval": ("global: {pulse_interval: 2s, full_interval: 31s}\n", "must be a multiple of the pulse interval (2s)"),

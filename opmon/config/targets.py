@@ -85,7 +85,9 @@ class Served(Section):
         dict, "Labels to select by.", shown_default="{}"
     )
     model: str | None = setting(None, "The model that is expected here.")
-    engine: Literal["auto", "vllm"] = setting("auto", "The software that serves: auto or vllm.")
+    engine: Literal["auto", "vllm", "sglang", "trtllm", "lmdeploy", "llama.cpp", "tgi", "triton"] = setting(
+        "auto", "The software that serves; auto finds out. See docs/engines."
+    )
     max_num_seqs: int | None = setting(
         None, "The ceiling of running requests, per engine, where the server does not tell.", ge=1, le=1_000_000
     )

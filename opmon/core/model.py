@@ -67,6 +67,8 @@ INVALID_KINDS = (
     "engine_absent",
     "several_servers",
     "no_known_metrics",
+    "not_an_engine",
+    "asleep",
 )
 
 # Canonical counters. Those of the pulse lane are in every scrape, the rest in full scrapes only.

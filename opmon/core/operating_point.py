@@ -122,9 +122,11 @@ def throughput(sums: Sums) -> Throughput:
     """Rates by pairs. The busy rate's denominator is the elapsed time times the share of busy strata."""
     tokens = sums.increases.get("generation_tokens")
     known = tokens is not None or sums.uncovered_tokens > 0
+    # Some engines count tokens only at the end of a request: right over a window, at no level and in no minute.
+    output = "generation_tokens" if known else "output_length_sum"
     return Throughput(
-        output_tokens_per_second=rate_of(sums, "generation_tokens"),
-        busy_output_tokens_per_second=busy_rate(sums, "generation_tokens"),
+        output_tokens_per_second=rate_of(sums, output),
+        busy_output_tokens_per_second=busy_rate(sums, output),
         peak_minute_output_tokens_per_second=sums.peak_minute_tokens_per_second,
         decode_tokens_per_second_per_stream=decode_speed(sums),
         requests_per_second=rate_of(sums, "finished_requests"),

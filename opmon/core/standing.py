@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from opmon.core.model import Row, SeriesKey, SeriesSample, State
 from opmon.core.sums import add_levels
 
-PROGRESS_COUNTERS = ("generation_tokens", "prompt_tokens", "finished_requests", "itl_seconds_count")
+PROGRESS_COUNTERS = ("generation_tokens", "prompt_tokens", "finished_requests", "itl_seconds_count", "iterations")
 
 Levels = dict[str | None, dict[int, int]]
 """Milliseconds per running level, for the whole target (None) and for each model by its name."""

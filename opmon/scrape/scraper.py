@@ -2,15 +2,16 @@
 
 vLLM's metrics app answers `/metrics/?name[]=A&name[]=B` (with the slash) with those samples alone, a hundredth of the
 page. Not every server does: one ignores the filter, another answers it with nothing. Which is found out, not assumed;
-an empty filtered answer is never taken for an idle server.
-Contains no scheduling and no judgement of states: an attempt goes to the caller, whatever became of it.
+an empty filtered answer is never taken for an idle server. Engines of which the table says that they do not filter are
+not asked.
+Contains no scheduling, no judgement of states (an attempt goes to the caller, whatever became of it), and no names of
+any engine: what to ask a server beside its metrics is data in `core.engines`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,12 +20,14 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from opmon.clock import Clock
 from opmon.config.secrets import basic_header
 from opmon.config.settings import Tls
+from opmon.core import engines
 from opmon.core.engines import AUTO, PROCESS_START, PULSE_NAMES
 from opmon.core.exposition import Reader
 from opmon.core.model import Attempt, Form, Lane, Snapshot
 from opmon.core.snapshot import SnapshotReader
 from opmon.errors import ConfigError, ScrapeError
 from opmon.scrape.fetch import ACCEPT_JSON, MOST_BYTES, Fetched, Fetcher
+from opmon.scrape.told import Hearing
 
 LEARN_DEADLINE_MS = 2_000
 # Reading a page of this size takes tens of milliseconds: it is done beside the event loop, not in it.
@@ -32,7 +35,6 @@ LARGE_PAGE_BYTES = 512 * 1024
 
 # Failures that tell of the server rather than of the form in which it was asked: asking once more would not help.
 _SERVER_KINDS = frozenset({"timeout", "connect", "tls", "too_large"})
-_MAX_NUM_SEQS = re.compile(r"\bmax_num_seqs['\"]?\s*[=:]\s*(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,8 @@ class ScrapeTarget:
 class Learnt:
     """What a server says of itself beside its metrics; None and empty where it does not say.
 
-    `models`: served names, adapters left out. `max_num_seqs` is per engine, from `/server_info`, which only a server
-    in development mode has. `facts`: `max_model_len`.
+    `models`: served names, adapters left out. `max_num_seqs` is per engine; `ceiling_source` is the path that told it.
+    `facts`: `max_model_len` and what else the engine's table asks for.
     """
 
     version: str | None = None
@@ -66,6 +68,7 @@ class Learnt:
     form: Form = Form.UNKNOWN
     max_num_seqs: int | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
+    ceiling_source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,8 @@ class Scraper:
         self._must_probe = True
         self._version: str | None = None
         self._process_start: float | None = None
+        self._engine = "" if target.engine == AUTO else target.engine
+        self._page_ceiling: str | None = None
 
     @property
     def slowed(self) -> bool:
@@ -135,18 +140,24 @@ class Scraper:
     async def learn(self) -> Learnt:
         """Asks the server for its version, models and configuration. What it does not answer stays unknown.
 
-        Uses a connection of its own, so that scrapes do not wait for it.
+        What the engine's table says is asked; of an engine that is not known yet, the first that the setting allows.
+        A limit on the metrics page (of the last full scrape) goes before one that is told elsewhere. Uses a connection
+        of its own, so that scrapes do not wait for it.
         """
+        hearing = Hearing()
+        if self._page_ceiling is not None:
+            hearing.hear("max_num_seqs", self._page_ceiling, "/metrics")
         fetcher = self._new_fetcher()
         try:
-            version = _version_of(await self._json(fetcher, "/version"))
-            models = await self._json(fetcher, "/v1/models")
-            info = await self._json(fetcher, "/server_info?config_format=json")
+            for asked in engines.candidates(self._engine or self.target.engine)[0].asks:
+                if hearing.wants(asked):
+                    hearing.take(asked, await self._json(fetcher, asked.path))
         finally:
             await fetcher.aclose()
-        self._version = version or self._version
-        names, facts = _models_of(models)
-        return Learnt(self._version, names, self.form, _max_num_seqs_of(info), facts)
+        self._version = hearing.version or self._version
+        return Learnt(
+            self._version, hearing.models, self.form, hearing.max_num_seqs, hearing.facts, hearing.ceiling_source
+        )
 
     async def aclose(self) -> None:
         """Closes the target's connection."""
@@ -161,11 +172,23 @@ class Scraper:
         )
 
     async def _ask(self, lane: Lane, started_ms: int) -> _Answer:
-        if lane is Lane.FULL or (self.form is Form.WHOLE and not self._must_probe):
+        may_filter = engines.may_filter(self._engine)
+        if lane is Lane.FULL or not may_filter or (self.form is Form.WHOLE and not self._must_probe):
             answer = await self._fetch(self._places.whole, lane, started_ms)
+            if not may_filter:
+                self._settle(Form.WHOLE)
         else:
             answer = await self._pulse(started_ms)
+        self._note(answer.snapshot, lane)
         return self._told_of_restart(answer)
+
+    def _note(self, snapshot: Snapshot, lane: Lane) -> None:
+        """Which engine answers, and the ceiling that its page tells."""
+        if snapshot.engine and self._engine != snapshot.engine:
+            self._must_probe = self._must_probe or bool(self._engine)
+            self._engine = snapshot.engine
+        if lane is Lane.FULL:
+            self._page_ceiling = snapshot.facts.get("max_num_seqs")
 
     async def _pulse(self, started_ms: int) -> _Answer:
         """A pulse by the filtered form; by the whole page where the filtered answer is of no use."""
@@ -258,35 +281,3 @@ def _parts(url: str) -> SplitResult:
 def _is_filtered(body: bytes) -> bool:
     """Whether an answer holds nothing but what the pulse asked for."""
     return set(Reader().read(body).samples) <= {*PULSE_NAMES, PROCESS_START}
-
-
-def _version_of(answer: Any) -> str | None:
-    version = answer.get("version") if isinstance(answer, dict) else None
-    return version if isinstance(version, str) and version else None
-
-
-def _models_of(answer: Any) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Served models (an adapter names its parent and is left out), and their context length where all agree."""
-    listed = answer.get("data") if isinstance(answer, dict) else None
-    models = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    models = [one for one in models if isinstance(one.get("id"), str) and not one.get("parent")]
-    lengths = {one["max_model_len"] for one in models if isinstance(one.get("max_model_len"), int)}
-    facts = {"max_model_len": str(lengths.pop())} if len(lengths) == 1 else {}
-    return tuple(one["id"] for one in models), facts
-
-
-def _max_num_seqs_of(answer: Any) -> int | None:
-    """The ceiling in `/server_info`, whose shape differs between versions: a tree of fields, or text of them."""
-    waiting = [answer]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, dict):
-            found = item.get("max_num_seqs")
-            if isinstance(found, int) and not isinstance(found, bool) and found > 0:
-                return found
-            waiting += item.values()
-        elif isinstance(item, list):
-            waiting += item
-        elif isinstance(item, str) and (match := _MAX_NUM_SEQS.search(item)):
-            return int(match[1]) or None
-    return None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from opmon.core import engines
-from opmon.core.engines import ENGINES, PULSE_NAMES, VLLM, Kind, exposed_names, wanted_names
+from opmon.core.engines import ENGINES, PULSE_NAMES, VLLM, Engine, Kind, exposed_names, may_filter, wanted_names
 from opmon.core.model import BUCKET_FAMILIES, FULL_COUNTERS, PULSE_COUNTERS, Lane
 from opmon.errors import ConfigError
 
@@ -53,10 +53,48 @@ def test_the_step_histogram_is_counted_by_its_count_in_spite_of_its_name() -> No
     assert "vllm:iteration_tokens_total" not in names
 
 
-def test_no_exposed_name_carries_two_signals() -> None:
-    for engine in ENGINES:
-        names = [name for signal in engine.signals for name in signal.names]
-        assert len(names) == len(set(names))
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_no_source_carries_two_signals_of_one_kind(engine: Engine) -> None:
+    # A histogram's sum may be a counter as well, as the first tokens are; but not two levels, nor two histograms.
+    for kind in (Kind.LEVEL, Kind.RATIO, Kind.HISTOGRAM):
+        sources = [source for signal in engine.signals if signal.kind is kind for source in signal.sources]
+        assert len(sources) == len(set(sources))
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_every_signal_of_an_engine_is_one_that_the_model_names(engine: Engine) -> None:
+    for signal in engine.signals:
+        if signal.kind is Kind.COUNTER:
+            assert signal.canonical in {*PULSE_COUNTERS, *FULL_COUNTERS}
+        elif signal.kind is Kind.HISTOGRAM:
+            assert signal.canonical + "_sum" in {*PULSE_COUNTERS, *FULL_COUNTERS}
+        else:
+            assert signal.canonical in ("running", "waiting", "kv_usage_ratio")
+        assert signal.pulse or signal.canonical not in ("running", "waiting", *PULSE_COUNTERS)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_what_an_engine_does_not_expose_is_listed_with_its_reason(engine: Engine) -> None:
+    said = {signal.canonical.removesuffix("_sum").removesuffix("_count") for signal in engine.signals}
+    expected = {signal.canonical for signal in VLLM.signals if not signal.optional}
+    assert expected <= said | set(engine.absent)
+    at_release = {"output_length"} if engine.name == "llama.cpp" else set()
+    decode = {"decode_seconds"} if engine.name == "llama.cpp" else set()
+    assert (said & set(engine.absent)) <= at_release | decode
+    assert all(engine.absent.values())
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)
+def test_a_histogram_has_sources_of_one_name_each(engine: Engine) -> None:
+    for signal in engine.signals:
+        if signal.kind is Kind.HISTOGRAM:
+            assert {1} == {len(source) for source in signal.sources}
+
+
+def test_only_vllm_is_asked_for_a_filtered_pulse() -> None:
+    assert ["vllm"] == [engine.name for engine in ENGINES if may_filter(engine.name)]
+    assert may_filter("auto")
+    assert may_filter("")
 
 
 def test_an_engine_that_is_not_in_the_table_is_refused_with_what_is_allowed() -> None:

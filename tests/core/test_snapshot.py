@@ -336,7 +336,7 @@ def test_what_an_unreadable_line_may_hide_is_not_taken_for_identity() -> None:
     assert {} == read(running(), *positions[:2], positions[2].replace(" 1", " x")).identity
 
 
-@pytest.mark.parametrize("body", [b"", b"\n", b"# EOF\n", b"# HELP a b\n# TYPE vllm:num_requests_running gauge\n"])
+@pytest.mark.parametrize("body", [b"", b"\n", b"# EOF\n", b"# HELP a b\n# TYPE vllm:prompt_tokens_total counter\n"])
 def test_a_page_without_samples_is_an_answer_without_known_metrics(body: bytes) -> None:
     snapshot = read_snapshot(body, content_type="text/plain")
     assert ("no_known_metrics", "the answer has no samples") == (snapshot.fault, snapshot.detail)
