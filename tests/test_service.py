@@ -106,8 +106,8 @@ def test_the_service_answers_everything_that_the_readme_names(
     url, _simulation, _faults = steady
     with service(url, tmp_path) as opmon:
         deadline = time.monotonic() + 30
-        while not (opmon.json("/api/v1/operating-point?window=1m") or {}).get("running", {}).get("occupancy"):
-            assert time.monotonic() < deadline, "no sample within 30 s"
+        while not (opmon.json("/api/v1/operating-point?window=1m") or {}).get("running", {}).get("busy", {}).get("p50"):
+            assert time.monotonic() < deadline, "no busy sample within 30 s"
             time.sleep(0.5)
         (target,) = opmon.json("/api/v1/targets")["targets"]
         assert (target["health"], target["engine"], target["form"]) == ("up", "vllm", "filtered")
