@@ -20,7 +20,8 @@ LONGEST_HEAD = 4_096
 _SAMPLE = re.compile(
     r"(?P<name>[a-zA-Z_:][\w:]*+)?[ \t]*+"
     r'(?:\{(?P<labels>(?:[^"}]++|"(?:[^"\\]++|\\.)*+")*+)\})?'
-    r"[ \t]*+(?P<value>[^\s#{]++)(?:[ \t]++[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?)?(?:[ \t]++#.*|[ \t]*+)$",
+    r"[ \t]*+(?P<value>[^\s#{]++)(?:[ \t]++[-+]?(?:\d++(?:\.\d*+)?|\.\d++)(?:[eE][-+]?\d++)?)?"
+    r"(?:[ \t]++#[ \t]*+\{.*|[ \t]*+)$",  # an exemplar, as OpenMetrics writes it, or nothing
     re.ASCII,
 )
 _LABEL = re.compile(

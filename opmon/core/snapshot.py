@@ -16,7 +16,7 @@ from opmon.core import engines
 from opmon.core.engines import Engine, Kind, Located, Planned
 from opmon.core.engines.strangers import FOREIGN_CONSTANTS
 from opmon.core.engines.table import Constant, Info
-from opmon.core.exposition import MOST_HEADS, Page, Reader, Series
+from opmon.core.exposition import MOST_HEADS, Page, Reader, Series, parse_value
 from opmon.core.model import Buckets, Lane, SeriesKey, SeriesSample, Snapshot
 from opmon.core.refusals import no_running, refuse_documents, refuse_unreadable, skipped_words, stranger_on
 from opmon.errors import ScrapeError
@@ -446,7 +446,5 @@ def _level_fault(series: Series, value: float, page: Page) -> tuple[str, str] | 
 
 
 def _bound(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None
+    bound = None if text is None else parse_value(text)
+    return None if bound is None or math.isnan(bound) else bound

@@ -125,7 +125,7 @@ def _one(line: str) -> list[tuple[str, Labelled]] | None:
         return []
     line = line.strip(" \t\r")
     # What stands behind the value as an exemplar is nobody's business here, however it is written.
-    return _families(line + "\n") or _families(re.sub(r"[ \t]#[^\"]*(\"[^\"]*\"[^\"]*)*$", "", line) + "\n")
+    return _families(line + "\n") or _families(re.sub(r"[ \t]+#[ \t]*\{.*$", "", line) + "\n")
 
 
 def _begins_with(line: str, name: str) -> bool:
