@@ -49,6 +49,15 @@ class Observer:
             else Tracker.fresh(stall_after_ms=record.stall_after_ms)
         )
 
+    def reconfigure(self, record: TargetRecord, *, expected_model: str | None) -> None:
+        """Goes on under another configuration of the same target."""
+        self.record = record
+        self._expected_model = expected_model
+
+    def clock_stepped(self, step_ms: int) -> None:
+        """The wall clock stepped since the last attempt; positive: forward."""
+        self.tracker.clock_stepped(step_ms)
+
     def observe(self, attempt: Attempt) -> Observation:
         """Decides the stratum's state and brings the record up to date."""
         step = self.tracker.advance(attempt)

@@ -1,53 +1,51 @@
 """The composition root: which parts there are, how they are joined, and the order in which they start and stop.
 
-Contains no arithmetic and no SQL. It alone owns the scheduler, the writer thread and the web server.
+Contains no arithmetic and no SQL. It alone owns the schedule, the writer thread and the web server, and turns what
+settings and discovery name into what is watched.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
+import signal
 import socket
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
-from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED, JobEvent
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-from apscheduler.triggers.interval import IntervalTrigger
 from starlette.types import ASGIApp
 
 from opmon import tasks
 from opmon.api.app import create_app
+from opmon.api.door import Operations
+from opmon.api.runtime import DiscoveryStatus, RuntimeInfo
 from opmon.api.security import SecuritySettings
 from opmon.clock import AnchoredClock
-from opmon.config import Comparison, Settings, Target
+from opmon.config import Comparison, Settings, not_reloadable, shown
 from opmon.core.cells import SweepImport
-from opmon.core.model import TargetRecord
+from opmon.discovery import Lists, Source, sources_of
+from opmon.errors import ConfigError
 from opmon.exporter import Exporter
 from opmon.log import fields
-from opmon.pipeline import Observation, Observer
 from opmon.reports import Reports
-from opmon.scrape.scraper import Scraper
+from opmon.schedule import Schedule
+from opmon.scrape.fetch import tls_context
 from opmon.serving import bind, counted, url_of, web_server
 from opmon.store import Store
 from opmon.store.database import Database
 from opmon.store.retention import Retention
 from opmon.store.writer import Writer
 from opmon.telemetry import Telemetry
-from opmon.trigger import StratumTrigger
-from opmon.watch import Watch
-from opmon.watched import record_of, scrape_target
+from opmon.watched import roster_of
+from opmon.watching import Watching
 
 FLUSH_SECONDS = 1
 EVALUATE_SECONDS = 15
 ROLL_UP_SECONDS = 60
 ROLL_UP_BUCKETS = 100
 RETAIN_SECONDS = 600
-LEARN_SECONDS = 300
 CLOCK_CHECK_SECONDS = 0.5
 FIRST_EVALUATION_SECONDS = 4
 # How long a request for a table or a sweep may wait for the writer.
@@ -63,27 +61,32 @@ class Service:
         self,
         settings: Settings,
         *,
+        reread: Callable[[], Settings] | None = None,
         progress: Callable[[], float | None] = lambda: None,
         beside: Iterable[Callable[[Service], Any]] = (),
     ) -> None:
-        """`beside`: coroutine functions that run beside the service until it stops (the demo's history)."""
+        """`reread` reads the settings again, for a reload; it raises ConfigError. `beside`: coroutine functions that
+        run beside the service until it stops (the demo's history)."""
         self.settings = settings
         self.clock = AnchoredClock()
         self.telemetry = Telemetry()
         self.exporter = Exporter(self.telemetry)
-        self.watches: dict[str, Watch] = {}
-        self._scrapers: dict[str, Scraper] = {}
+        self.schedule = Schedule(self.clock, self.telemetry)
+        self.lists = Lists(self.telemetry, self.clock)
+        self._started_ms = self.clock.now_ms()
+        self._reread = reread
+        self._reloading = asyncio.Lock()
         self._progress = progress
-        self._beside = tuple(beside)
+        self._beside = (_watch_clock, *beside)
         self._is_ready = False
-        self._saved: dict[str, TargetRecord] = {}
-        self._known_health: dict[str, tuple[str, str]] = {}
-        self._last_skipped: dict[str, int] = {}
+        self._left_out: tuple[str, ...] = ()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     # --- start and stop -------------------------------------------------------------------------------------------
 
     async def run(self, on_ready: Callable[[str], None] = lambda _url: None) -> None:
         """Starts everything, serves until SIGTERM or SIGINT, and stops in order: nothing that was seen is lost."""
+        sources = self._checked(self.settings)
         listener = bind(self.settings)
         self.database = Database.open(self.settings.storage.url, read_only=False, create=True)
         self.store = Store(self.database)
@@ -91,34 +94,61 @@ class Service:
         self.reports = Reports(
             self.store, self.clock, default_window_ms=self.settings.global_.window_ms, progress=self._progress
         )
+        self.watching = Watching(self.store, self.writer, self.exporter, self.telemetry, self.clock, self.schedule)
         try:
-            self._open_targets()
-            self._start_scheduler()
-            await self._serve(listener, on_ready)
+            with self._reload_on_hangup():
+                await self._start(sources)
+                await self._serve(listener, on_ready)
         finally:
             await self._stop()
 
+    async def _start(self, sources: tuple[Source, ...]) -> None:
+        self.schedule.start()
+        self._time_tasks()
+        await self._follow()
+        self._beside_task(self._first_lists(await self.lists.adopt(sources)))
+        self.telemetry.configured(at_ms=self.clock.now_ms())
+
     async def _serve(self, listener: socket.socket, on_ready: Callable[[str], None]) -> None:
         server = web_server(counted(self._app(), self.telemetry))
-        beside = [asyncio.create_task(self._watch_clock()), *(asyncio.create_task(one(self)) for one in self._beside)]
+        for one in self._beside:
+            self._beside_task(one(self))
         self._is_ready = True
         on_ready(url_of(listener, self.settings.web.path_prefix))
         try:
             await server.serve(sockets=[listener])
         finally:
             self._is_ready = False
-            for one in beside:
-                one.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _stop(self) -> None:
-        if scheduler := getattr(self, "scheduler", None):
-            scheduler.shutdown(wait=False)
-        # The scrapes that were under way were cancelled with the scheduler; what they had seen is taken now.
-        await asyncio.gather(*(scraper.aclose() for scraper in self._scrapers.values()), return_exceptions=True)
-        self._flush()
+        self.schedule.stop()
+        # The scrapes that were under way were cancelled with the schedule; what they had seen is taken now.
+        await self.watching.aclose()
+        await self.lists.aclose()
         await asyncio.to_thread(self.writer.close)
         self.database.close()
+
+    def _beside_task(self, work: Any) -> None:
+        """Runs beside everything else until it ends or the service does."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    @contextmanager
+    def _reload_on_hangup(self) -> Iterator[None]:
+        """SIGHUP reloads, where there is something to read again."""
+        loop = asyncio.get_running_loop()
+        if self._reread is None:
+            yield
+            return
+        loop.add_signal_handler(signal.SIGHUP, lambda: self._beside_task(self._hung_up()))
+        try:
+            yield
+        finally:
+            loop.remove_signal_handler(signal.SIGHUP)
 
     def _app(self) -> ASGIApp:
         web = self.settings.web
@@ -128,190 +158,116 @@ class Service:
             ready=lambda: self._is_ready,
             sweep_import=self._import_sweep,
             sweep_delete=self._delete_sweep,
+            operations=Operations(self.reload, lambda: shown(self.settings), self._runtime),
             security=SecuritySettings(token=web.token(), check_host=web.is_loopback, allowed_hosts=web.allowed_hosts),
             path_prefix=web.path_prefix,
         )
 
-    # --- targets --------------------------------------------------------------------------------------------------
+    # --- which targets --------------------------------------------------------------------------------------------
 
-    def _open_targets(self) -> None:
-        """A watch for each configured target; targets that are configured no longer are marked removed."""
-        known = {record.name: record for record in self.store.targets()}
-        for target in self.settings.targets:
-            record = record_of(target, self.settings, known.get(str(target.name)), self.clock.now_ms())
-            self.store.save_target(record)
-            self._open(target, record, is_known=record.name in known)
-        for name in known.keys() - self.watches.keys():
-            self.store.remove_target(name, self.clock.now_ms())
+    async def _first_lists(self, sources: Iterable[Source]) -> None:
+        """Asks all sources for the first time; only then is it known which targets of before are watched no more."""
+        self._time_sources()
+        await self._ask(sources)
+        await self._follow()
+        await self.watching.forget_others()
 
-    def _open(self, target: Target, record: TargetRecord, *, is_known: bool) -> None:
-        epoch = self.store.current_epoch(record.name) if is_known else None
-        rows = self.store.recent_rows(record.name) if is_known else ()
-        scraper = Scraper(scrape_target(target, self.settings), self.clock)
-        watch = Watch(
-            Observer(record, epoch=epoch, rows=rows, expected_model=target.model),
-            scraper,
-            self.clock,
-            is_pace_fixed=self.settings.global_.pulse_interval_is_set,
-        )
-        watch.on_pace_change = self._reschedule
-        self.watches[record.name] = watch
-        self._scrapers[record.name] = scraper
-        self._saved[record.name] = record
-        self.exporter.watch(record.name)
+    async def _ask(self, sources: Iterable[Source]) -> None:
+        """Asks several sources at once. What is no failure of a source is told, and the others count."""
+        asked = await asyncio.gather(*map(self.lists.refresh, sources), return_exceptions=True)
+        for error in asked:
+            if isinstance(error, Exception):
+                logger.error("a task failed", extra=fields(task="discover", error=repr(error)), exc_info=error)
 
-    # --- the scheduler --------------------------------------------------------------------------------------------
+    async def _follow(self) -> None:
+        """Watches what settings and lists name now. Whoever calls has changed one of the two."""
+        roster = roster_of(self.settings, self.lists.targets())
+        for words in sorted(set(roster.left_out) - set(self._left_out)):
+            logger.warning("a discovered target is left out", extra=fields(detail=words))
+        self._left_out = roster.left_out
+        change = await self.watching.follow(roster.plans)
+        if change and self._is_ready:
+            names = (("appeared", change.appeared), ("vanished", change.vanished), ("changed", change.changed))
+            logger.info("the targets change", extra=fields(**{word: ", ".join(some) for word, some in names if some}))
 
-    def _start_scheduler(self) -> None:
-        # What it would say of late runs is counted and exported; a line in the log for each would bury the rest.
-        logging.getLogger("apscheduler").setLevel(logging.ERROR)
-        self.scheduler = AsyncIOScheduler(
-            timezone="UTC",
-            job_defaults={
-                # Late tasks run once, however many runs were missed; scrapes set their own rules below.
-                "coalesce": True,
-                "misfire_grace_time": None,
-                "max_instances": 1,
-            },
-        )
-        self.scheduler.add_listener(self._on_event, EVENT_JOB_ERROR | EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
-        for watch in self.watches.values():
-            self._schedule(watch)
-            self._every(LEARN_SECONDS, self._learn, f"learn {watch.name}", watch, at_once=True)
-        self._every(FLUSH_SECONDS, self._flush_task, "flush")
-        self._every(EVALUATE_SECONDS, self._evaluate, "evaluate")
-        self._every(ROLL_UP_SECONDS, self._roll_up, "roll_up")
-        self._every(RETAIN_SECONDS, self._retain, "retain")
-        self.scheduler.add_job(
-            self._evaluate, id="first evaluate", trigger="date", run_date=self._in(FIRST_EVALUATION_SECONDS)
-        )
-        self.scheduler.start()
+    async def _discover(self, source: Source) -> None:
+        await self.lists.refresh(source)
+        await self._follow()
+        self.telemetry.task_ran("discover")
 
-    def _in(self, seconds: float) -> datetime:
-        return datetime.fromtimestamp(self.clock.now_ms() / 1000 + seconds, tz=UTC)
+    # --- reload ---------------------------------------------------------------------------------------------------
 
-    def _every(self, seconds: float, task: Callable[..., Any], name: str, *args: object, at_once: bool = False) -> None:
-        first = {"next_run_time": self._in(0)} if at_once else {}
-        self.scheduler.add_job(task, IntervalTrigger(seconds=seconds), args=args, id=name, **first)
+    async def reload(self) -> None:
+        """Reads the settings again and takes them up as a whole, or not at all. Raises ConfigError."""
+        async with self._reloading:
+            try:
+                settings, sources = await self._reread_settings()
+            except ConfigError as error:
+                self._refused(error)
+                raise
+            # New lists first: between two lists no target may seem to be gone.
+            await self._ask(await self.lists.adopt(sources))
+            self.settings = settings
+            self.reports.reconfigured(default_window_ms=settings.global_.window_ms)
+            self._time_sources()
+            await self._follow()
+            self.schedule.now("evaluate")
+            self.telemetry.configured(at_ms=self.clock.now_ms())
+            logger.info("the configuration was taken up", extra=fields(targets=len(self.watching.names)))
 
-    def _schedule(self, watch: Watch) -> None:
-        self.scheduler.add_job(
-            self._scrape,
-            StratumTrigger(watch.name, watch.interval_ms),
-            args=(watch,),
-            id=f"scrape {watch.name}",
-            replace_existing=True,
-            # A late start may still own its stratum: the watch decides, not the scheduler.
-            misfire_grace_time=max(watch.interval_ms // 1000, 1),
-            coalesce=True,
-            # One under way and one waiting for it; a third has certainly lost its stratum.
-            max_instances=2,
-        )
+    async def _reread_settings(self) -> tuple[Settings, tuple[Source, ...]]:
+        """What the file says now, and its sources. Raises ConfigError, also for what changes only at a restart."""
+        settings = await asyncio.to_thread(self._reread or (lambda: self.settings))
+        if changed := not_reloadable(self.settings, settings):
+            raise ConfigError(f"{', '.join(changed)}: changes only at a restart; nothing was changed")
+        return settings, self._checked(settings)
 
-    def _reschedule(self, watch: Watch) -> None:
-        logger.warning(
-            "the pace of a target changes",
-            extra=fields(target=watch.name, interval_seconds=watch.interval_ms / 1000, form=watch.scraper.form.value),
-        )
-        self._schedule(watch)
+    def _refused(self, error: ConfigError) -> None:
+        self.telemetry.configured(at_ms=None)
+        logger.error("the configuration is refused; the one before stays", extra=fields(error=str(error)))
 
-    def _on_event(self, event: JobEvent) -> None:
-        task = str(event.job_id).split(" ", 1)[0]
-        if event.code == EVENT_JOB_ERROR:
-            self.telemetry.task_ran(task, failed=True)
-            error = getattr(event, "exception", None)
-            logger.error("a task failed", extra=fields(task=event.job_id, error=repr(error)))
-        elif task != "scrape":
-            # A scrape that was missed is a stratum without an attempt, and the watch counts those.
-            self.telemetry.task_missed(task)
+    async def _hung_up(self) -> None:
+        """A reload that nobody waits for: what it says is in the log."""
+        try:
+            await self.reload()
+        except ConfigError:
+            pass
+        except Exception:
+            logger.exception("the reload failed")
 
-    async def _watch_clock(self) -> None:
-        """A step of the wall clock is recorded, and everything is scheduled anew from the new time."""
-        while True:
-            await asyncio.sleep(CLOCK_CHECK_SECONDS)
-            step_ms = self.clock.check()
-            if step_ms is None:
-                continue
+    def _checked(self, settings: Settings) -> tuple[Source, ...]:
+        """The sources of the settings, once all that they name can be used. Raises ConfigError."""
+        for one in (*settings.targets, *(source.defaults for source in settings.discovery.sources)):
+            tls_context(one.tls)
+        return sources_of(settings.discovery, self.clock)
+
+    # --- when -----------------------------------------------------------------------------------------------------
+
+    def _time_tasks(self) -> None:
+        self.schedule.every(FLUSH_SECONDS, self.watching.flush, "flush")
+        self.schedule.every(EVALUATE_SECONDS, self._evaluate, "evaluate")
+        self.schedule.every(ROLL_UP_SECONDS, self._roll_up, "roll_up")
+        self.schedule.every(RETAIN_SECONDS, self._retain, "retain")
+        self.schedule.once(FIRST_EVALUATION_SECONDS, self._evaluate, "first evaluate")
+
+    def _time_sources(self) -> None:
+        """A timer for each source, and none for those that are gone."""
+        wanted = {f"discover {source.settings.name}": source for source in self.lists.sources}
+        for name in self.schedule.names():
+            if name.startswith("discover ") and name not in wanted:
+                self.schedule.remove(name)
+        for name, source in wanted.items():
+            self.schedule.every(source.settings.refresh_interval_ms / 1000, self._discover, name, source)
+
+    def check_clock(self) -> None:
+        """A step of the wall clock is recorded, and everything goes on from the new time."""
+        step_ms = self.clock.check()
+        if step_ms is not None:
             logger.warning("the wall clock stepped", extra=fields(seconds=step_ms / 1000))
-            self.scheduler.remove_all_jobs()
-            for watch in self.watches.values():
-                watch.clock_stepped()
-            self.scheduler.shutdown(wait=False)
-            self._start_scheduler()
+            self.watching.clock_stepped(step_ms)
+            self.schedule.clock_stepped()
 
     # --- tasks ----------------------------------------------------------------------------------------------------
-
-    async def _scrape(self, watch: Watch) -> None:
-        observation = await watch.attempt()
-        if observation is None:
-            return
-        row = observation.step.row
-        self.telemetry.scraped(watch.name, row.lane.value, row.kind)
-        self._tell_change(watch.name, observation)
-        for model, levels in observation.step.final.items():
-            self.exporter.concurrency.add(watch.name, model, levels)
-        if observation.step.new_epoch is not None:
-            self._scrapers[watch.name].reprobe()
-            with contextlib.suppress(Exception):
-                self.scheduler.modify_job(f"learn {watch.name}", next_run_time=self._in(0))
-        self.telemetry.task_ran("scrape")
-
-    def _tell_change(self, name: str, observation: Observation) -> None:
-        """One line in the log per change, not per attempt."""
-        row = observation.step.row
-        state = (row.state.value, row.kind or "")
-        if self._known_health.get(name, ("observed", "")) != state:
-            level = logging.INFO if row.kind is None else logging.WARNING
-            logger.log(
-                level,
-                "the state of a target changes",
-                extra=fields(target=name, state=state[0], kind=state[1], detail=observation.step.detail),
-            )
-        self._known_health[name] = state
-
-    async def _learn(self, watch: Watch) -> None:
-        """What the server says of itself beside its metrics: version, models, ceiling."""
-        learnt = await self._scrapers[watch.name].learn()
-        watch.observer.learnt(version=learnt.version, max_num_seqs=learnt.max_num_seqs, at_ms=self.clock.now_ms())
-        self.telemetry.task_ran("learn")
-
-    async def _flush_task(self) -> None:
-        for watch in self.watches.values():
-            skipped = watch.skipped_strata
-            self.telemetry.task_missed("scrape", skipped - self._last_skipped.get(watch.name, 0))
-            self._last_skipped[watch.name] = skipped
-        self._flush()
-        self.telemetry.task_ran("flush")
-
-    def _flush(self) -> None:
-        """Hands everything that was observed to the writer, in one transaction for all targets."""
-        batches = {watch.name: observed for watch in self.watches.values() if (observed := watch.take())}
-        records = {
-            watch.name: watch.observer.record
-            for watch in self.watches.values()
-            if watch.observer.record is not self._saved.get(watch.name)
-        }
-        self._saved.update(records)
-        if batches or records:
-            rows = sum(map(len, batches.values()))
-            overflowed = self.writer.overflowed
-            written = self.writer.submit(lambda: self._write(batches, records))
-            if self.writer.overflowed > overflowed:
-                self.telemetry.store_overflowed(rows)
-            written.add_done_callback(lambda future: self._tell_loss(future, rows))
-        self.telemetry.store_queue(self.writer.depth)
-
-    def _write(self, batches: Mapping[str, list[Observation]], records: Mapping[str, TargetRecord]) -> None:
-        appended = self.store.append_all(batches, records)
-        self.telemetry.store_committed(appended.stored, self.clock.now_ms())
-        self.telemetry.store_duplicates(appended.duplicates)
-
-    def _tell_loss(self, written: Future[Any], rows: int) -> None:
-        """What did not reach the database is counted and told; the scraping goes on."""
-        error = written.exception()
-        if error is not None:
-            self.telemetry.store_failed()
-            logger.error("samples were lost", extra=fields(rows=rows, error=str(error)))
 
     async def _evaluate(self) -> None:
         evaluation = await asyncio.to_thread(tasks.evaluate, self.reports, self.comparisons())
@@ -339,8 +295,40 @@ class Service:
         page = self.exporter.render(accept)
         return page.body, page.content_type
 
+    def _runtime(self) -> RuntimeInfo:
+        reloaded_ms = self.telemetry.reloaded_ms
+        return RuntimeInfo(
+            started=self._started_ms / 1000,
+            now=self.clock.now_ms() / 1000,
+            database=self.database.name,
+            targets=len(self.watching.names),
+            configuration_is_current=self.telemetry.is_reloaded,
+            configuration_loaded=None if reloaded_ms is None else reloaded_ms / 1000,
+            discovery=tuple(
+                DiscoveryStatus(
+                    status.source,
+                    len(status.targets),
+                    None if status.listed_ms is None else status.listed_ms / 1000,
+                    status.failure,
+                    status.left_out,
+                )
+                for status in self.lists.statuses
+            ),
+            left_out=self._left_out,
+        )
+
     def _import_sweep(self, name: str, imported: SweepImport) -> None:
         self.writer.submit(lambda: self.store.import_sweep(name, imported, self.clock.now_ms())).result(WRITE_SECONDS)
 
     def _delete_sweep(self, name: str) -> None:
         self.writer.submit(lambda: self.store.delete_sweep(name)).result(WRITE_SECONDS)
+
+
+async def _watch_clock(service: Service) -> None:
+    """Looks at the wall clock again and again; whatever goes wrong in it is told, and the looking goes on."""
+    while True:
+        await asyncio.sleep(CLOCK_CHECK_SECONDS)
+        try:
+            service.check_clock()
+        except Exception:
+            logger.exception("the clock could not be checked")

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from opmon.clock import Clock
-from opmon.core.model import FIVE_MINUTES_MS, Attempt, Form, Lane
+from opmon.core.model import FIVE_MINUTES_MS, Attempt, Form, Lane, TargetRecord
 from opmon.pipeline import Observation, Observer
-from opmon.trigger import LATE_TOLERANCE_MS, owned_stratum
+from opmon.trigger import LATE_TOLERANCE_MS, owned_stratum, stratum_start
 
 # A target is slowed when this many of its last RECENT attempts did not answer within the interval, and returns to its
 # configured pace after STEADY answers that would have fitted.
@@ -59,6 +59,9 @@ class Watch:
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self._steady = 0
         self._observed: list[Observation] = []
+        self._is_ended = False
+        # Grows when what is under way may not count any more.
+        self._turn = 0
 
     @property
     def name(self) -> str:
@@ -70,29 +73,68 @@ class Watch:
         observed, self._observed = self._observed, []
         return observed
 
-    def clock_stepped(self) -> None:
-        """After a step of the wall clock, strata that lie ahead of the new time are free again."""
-        self._free_from_ms = min(self._free_from_ms, self._clock.now_ms())
+    def clock_stepped(self, step_ms: int) -> None:
+        """After a step of the wall clock the strata from the present one on are free, and none was skipped.
+
+        An attempt that is under way has an instant of the time before, and does not count.
+        """
+        self._turn += 1
         self._last_full_ms = None
+        self.observer.clock_stepped(step_ms)
+        stratum_ms = stratum_start(self._clock.now_ms(), self.interval_ms)
+        if self._free_from_ms != stratum_ms + self.interval_ms:
+            self._free_from_ms = stratum_ms
+
+    def reconfigure(
+        self, record: TargetRecord, scraper: Scrapes, *, expected_model: str | None, is_pace_fixed: bool
+    ) -> None:
+        """Goes on with the same history under other settings. What is under way by another scraper does not count."""
+        if scraper is not self.scraper:
+            self._turn += 1
+        self.observer.reconfigure(record, expected_model=expected_model)
+        self.scraper = scraper
+        self.interval_ms = self._configured_ms = self._base_ms = record.pulse_interval_ms
+        self._is_pace_fixed = is_pace_fixed
+        self._recent.clear()
+        self._steady = 0
+        self._wants_full = True
+        self._follow_form()
+
+    def end(self) -> None:
+        """No attempt begins any more, and the one under way does not count."""
+        self._is_ended = True
+        self._turn += 1
+
+    async def quiet(self) -> None:
+        """Waits until no attempt is under way."""
+        async with self._lock:
+            pass
 
     async def attempt(self) -> Observation | None:
-        """The stratum's attempt; None if the stratum has had one, or ended while an earlier attempt was waited for."""
-        interval_ms = self.interval_ms
+        """The stratum's attempt; None if the stratum has had one, or ended while an earlier attempt was waited for,
+        or if the clock stepped or the watch ended meanwhile."""
+        if self._is_ended:
+            return None
+        interval_ms, turn = self.interval_ms, self._turn
         stratum_ms = owned_stratum(self.name, interval_ms, self._clock.now_ms(), self._free_from_ms)
         if stratum_ms is None:
             return None
         self._count_skipped(stratum_ms, interval_ms)
         self._free_from_ms = stratum_ms + interval_ms
         async with self._lock:
+            if turn != self._turn:
+                return None
             if self._clock.now_ms() > stratum_ms + interval_ms + LATE_TOLERANCE_MS:
                 self._judge_pace(is_in_time=False, fits_base=False)
                 self.skipped_strata += 1
                 return None
             return await self._scrape(stratum_ms, interval_ms)
 
-    async def _scrape(self, stratum_ms: int, interval_ms: int) -> Observation:
-        lane = self._lane(stratum_ms)
+    async def _scrape(self, stratum_ms: int, interval_ms: int) -> Observation | None:
+        lane, turn = self._lane(stratum_ms), self._turn
         attempt = await self.scraper.scrape(stratum_ms, interval_ms, lane)
+        if turn != self._turn:
+            return None
         observation = self.observer.observe(attempt)
         self._wants_full = observation.step.new_epoch is not None and attempt.lane is Lane.PULSE
         if self.scraper.form is not self.observer.record.form:

@@ -12,7 +12,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from opmon import __version__
 from opmon.api import health, pages, problems, static_route, v1
-from opmon.api.door import Parts, Reports
+from opmon.api.door import Operations, Parts, Reports
 from opmon.api.security import Guard, SecuritySettings
 from opmon.api.static_files import StaticFiles, packaged_files
 from opmon.core.cells import SweepImport
@@ -21,7 +21,7 @@ COMPRESS_FROM_BYTES = 1024
 COMPRESS_LEVEL = 5
 
 
-def create_app(
+def create_app(  # noqa: PLR0913  # an argument for each part of the service that a route calls
     reports: Reports,
     *,
     metrics: Callable[[str], tuple[bytes, str]],
@@ -29,6 +29,7 @@ def create_app(
     sweep_import: Callable[[str, SweepImport], None],
     sweep_delete: Callable[[str], None],
     security: SecuritySettings,
+    operations: Operations | None = None,
     path_prefix: str = "",
     files: StaticFiles | None = None,
 ) -> FastAPI:
@@ -44,7 +45,7 @@ def create_app(
         servers=[{"url": prefix or "/"}],
         redirect_slashes=False,
     )
-    app.state.parts = Parts(reports, metrics, ready, sweep_import, sweep_delete, files or packaged_files())
+    app.state.parts = Parts(reports, metrics, ready, sweep_import, sweep_delete, files or packaged_files(), operations)
     app.include_router(v1.router)
     app.include_router(pages.router)
     app.router.routes.extend([*health.ROUTES, static_route.ROUTE])

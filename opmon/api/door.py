@@ -5,13 +5,14 @@ Contains no implementation. `opmon.service` passes the real ones; tests pass oth
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Protocol, cast
+from typing import Annotated, Any, Protocol, cast
 
 from fastapi import Depends, Request
 
 from opmon.api.conditional import Shared
+from opmon.api.runtime import RuntimeInfo
 from opmon.api.static_files import StaticFiles
 from opmon.core import answers
 from opmon.core.answers import Selector
@@ -77,6 +78,15 @@ class Reports(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Operations:
+    """What a running service can be told and asked. `reload` raises ConfigError; `config`: without any secret."""
+
+    reload: Callable[[], Awaitable[None]]
+    config: Callable[[], dict[str, Any]]
+    runtime: Callable[[], RuntimeInfo]
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """All that the routes call. `metrics` takes the Accept header and gives the body and its content type."""
 
@@ -86,6 +96,7 @@ class Parts:
     sweep_import: Callable[[str, SweepImport], None]
     sweep_delete: Callable[[str], None]
     files: StaticFiles
+    operations: Operations | None = None
     pages: Shared = field(default_factory=Shared)
 
 

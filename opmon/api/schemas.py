@@ -43,6 +43,13 @@ class BuildInfo:
     platform: str
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigAnswer:
+    """The sections of opmon.yml."""
+
+    config: dict[str, Any]
+
+
 PROBLEMS = {
     304: "Not changed since the given ETag",
     404: "No such target, sweep or address",
@@ -58,4 +65,11 @@ def reading(model: type) -> Responses:
         described[status] = {"description": text}
         if status >= 400:
             described[status]["content"] = {"application/problem+json": {"schema": Problem.model_json_schema()}}
+    return described
+
+
+def telling(model: type) -> Responses:
+    """How a route that tells of this moment is documented: JSON of `model`, or a problem."""
+    described = reading(model)
+    del described[200]["content"]["text/csv"], described[304]
     return described

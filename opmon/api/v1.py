@@ -21,8 +21,9 @@ from starlette.responses import Response
 from opmon import __version__
 from opmon.api import asks, export, schemas
 from opmon.api.conditional import conditional, entity_tag
-from opmon.api.door import Door, Parts
+from opmon.api.door import Door, Operations, Parts
 from opmon.api.export import Row, as_csv, flat
+from opmon.api.runtime import RuntimeInfo
 from opmon.core import answers
 from opmon.core.answers import Selector
 from opmon.errors import NotFound, SweepError
@@ -138,6 +139,20 @@ def buildinfo(request: Request, asked: Annotated[asks.FormatQuery, Query()], par
     return reply(request, parts, asked, lambda: info, lambda answer: [flat(answer)])
 
 
+@router.get("/status/config", responses=schemas.telling(schemas.ConfigAnswer), summary="The settings in force")
+def status_config(asked: Annotated[asks.Query, Query()], parts: Door) -> Response:
+    """By the keys of the file, defaults included. Files with secrets are named, secrets in addresses are `<secret>`."""
+    del asked
+    return now_answer(schemas.ConfigAnswer(operations_of(parts).config()))
+
+
+@router.get("/status/runtimeinfo", responses=schemas.telling(RuntimeInfo), summary="How the process is")
+def runtimeinfo(asked: Annotated[asks.Query, Query()], parts: Door) -> Response:
+    """Start, database, the last reload, and each source of targets with what it fails by."""
+    del asked
+    return now_answer(operations_of(parts).runtime())
+
+
 @router.get("/sweeps", responses=schemas.reading(schemas.SweepList), summary="The stored sweeps")
 def sweeps(request: Request, asked: Annotated[asks.FormatQuery, Query()], parts: Door) -> Response:
     """Every sweep with its imports, configurations and contents, without cells."""
@@ -189,6 +204,20 @@ def delete_sweep(name: str, asked: Annotated[asks.Query, Query()], parts: Door) 
     del asked
     parts.sweep_delete(name)
     return Response(status_code=204)
+
+
+def now_answer(answer: Any) -> Response:
+    """The answer of this moment, kept by nobody."""
+    reply = json_answer(answer)
+    reply.headers["Cache-Control"] = "no-store"
+    return reply
+
+
+def operations_of(parts: Parts) -> Operations:
+    """What a running service can be asked. Raises NotFound where there is none."""
+    if parts.operations is None:
+        raise NotFound("this opmon has no settings to show")
+    return parts.operations
 
 
 def imported_hashes(parts: Parts, name: str) -> set[str]:

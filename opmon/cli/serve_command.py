@@ -15,6 +15,7 @@ from opmon.cli.options import DATABASE_HELP
 from opmon.errors import ConfigError
 
 if TYPE_CHECKING:
+    from opmon.config import Settings
     from opmon.service import Service
 
 
@@ -51,21 +52,24 @@ def serve(
     from opmon.service import Service
 
     log.set_up(log_level)
-    settings = load(
-        config,
-        {"targets": targets, "storage.url": database, "web.listen": listen, "web.insecure": insecure},
-    )
-    if not settings.targets:
-        message = "nothing to watch: give --target http://HOST:PORT, or a file with targets (--config opmon.yml)"
-        raise ConfigError(message)
-    run(Service(settings))
+    options = {"targets": targets, "storage.url": database, "web.listen": listen, "web.insecure": insecure}
+
+    def read() -> Settings:
+        """The file, the variables and the options; a reload reads the file again. Raises ConfigError."""
+        settings = load(config, options)
+        if not settings.targets and not settings.discovery.is_set:
+            message = "nothing to watch: give --target http://HOST:PORT, or a file with targets (--config opmon.yml)"
+            raise ConfigError(message)
+        return settings
+
+    run(Service(read(), reread=read))
 
 
 def run(service: Service) -> None:
     """Runs the service to its end; what a person needs to know at the start goes to stderr."""
 
     def say(url: str) -> None:
-        names = ", ".join(service.watches)
+        names = ", ".join(service.watching.names) or "what discovery finds"
         click.echo(f"opmon watches {names}\n  page      {url}\n  database  {service.database.name}", err=True)
 
     asyncio.run(service.run(say))

@@ -100,6 +100,12 @@ class Reports:
         self._lock = threading.Lock()
         self.progress = progress
 
+    def reconfigured(self, *, default_window_ms: int) -> None:
+        """Another configuration is in force: no answer from before counts as unchanged."""
+        with self._lock:
+            self._default_window_ms = default_window_ms
+            self._generation += 1
+
     def now_ms(self) -> int:
         """The instant that relative windows are taken from."""
         return self._clock.now_ms()

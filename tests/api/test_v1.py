@@ -26,6 +26,8 @@ READING = [
     "/api/v1/sweeps/example-drafters",
     "/api/v1/turn?ttft_seconds=6.084&decode_seconds=10.003&speedup_ratio=1.42",
     "/api/v1/status/buildinfo",
+    "/api/v1/status/config",
+    "/api/v1/status/runtimeinfo",
 ]
 SWEEP_FILE = b"config,content,concurrency,prompt_tokens,aggregate_tok_s\nold,code,1,33,122.6\nnew,code,1,33,111.2\n"
 
