@@ -199,7 +199,9 @@ def _over_ceiling(sums: Sums, ceiling: int | None) -> Check:
 def _alias_doubles(doubles: str | None) -> Check:
     code = "alias_doubles"
     if doubles is None:
-        return Check(code, None, None, None, "cannot be checked: no whole page with facts about the server was read yet")
+        return Check(
+            code, None, None, None, "cannot be checked: no whole page with facts about the server was read yet"
+        )
     if not doubles:
         return Check(
             code, agrees=True, sampled=None, counted=None, detail="no signal is shown under two names that differ"

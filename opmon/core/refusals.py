@@ -66,18 +66,15 @@ def skipped_words(page: Page) -> str:
 
 
 def _nothing_words(body: bytes, page: Page, engine: Engine | None, setting: str) -> str:
-    named = _named_only(setting).search(body)
-    if named is not None and engine is None:
+    named = None if page.skipped else _named_only(setting).search(body)
+    if named is not None:
         return f"{named[1].decode()} is described but has no value yet, as until the first record of a new server"
     if not page.sample_lines:
         return "the answer has no samples"
     if engine is not None:
         words = f"metrics of {engine.name}, but none says how many requests run"
-        if page.skipped:
-            return f"{words}; {skipped_words(page)}"
-        return (
-            f"{words} (several API server processes show a gauge only once it was written)" if engine.filters else words
-        )
+        why = skipped_words(page) or engine.words.no_running
+        return f"{words}; {why}" if why else words
     whose = "a known engine" if setting == engines.AUTO else setting
     return f"{page.sample_lines} samples, none of {whose} (is it started with metrics, without --disable-log-stats?)"
 

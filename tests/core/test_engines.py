@@ -32,6 +32,7 @@ def test_every_bucket_family_of_the_model_is_a_histogram_of_the_table() -> None:
 def test_the_pulse_asks_for_single_samples_of_histograms_and_for_no_bucket() -> None:
     assert "vllm:inter_token_latency_seconds_sum" in PULSE_NAMES
     assert "process_start_time_seconds" in PULSE_NAMES
+    assert "vllm:engine_sleep_state" in PULSE_NAMES
     assert not [name for name in PULSE_NAMES if name.endswith("_bucket")]
     assert len(PULSE_NAMES) == len(set(PULSE_NAMES))
 

@@ -11,7 +11,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from opmon.core.model import INVALID_KINDS, Lane, SeriesKey, Snapshot
 from opmon.core.snapshot import SnapshotReader, read_snapshot
 from opmon.errors import ScrapeError
-from tests.needs import NEEDS
 
 PAGES = Path(__file__).parents[1] / "data" / "expositions"
 TINY = SeriesKey("tiny", "0")
@@ -106,38 +105,6 @@ def test_a_page_that_does_not_say_how_many_run_is_no_idle_server(name: str) -> N
     snapshot = real(name)
     assert "no_known_metrics" == snapshot.fault
     assert [] == [key for key, sample in snapshot.series.items() if sample.running is not None]
-
-
-@pytest.mark.needs("shared")
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("generated/vllm-0.4.0-v0-mid", {SeriesKey("org/test-model", ""): 4}),
-        ("generated/vllm-0.6.6-v0-mid", {SeriesKey("org/test-model", ""): 4}),
-        ("generated/vllm-0.8.5-mid", {SeriesKey("org/test-model", "0"): 4}),
-        ("generated/vllm-0.10.0-mid", {SeriesKey("org/test-model", "0"): 4}),
-        ("generated/vllm-main-20260817-mid", {SeriesKey("org/test-model", "0"): 6}),
-        ("generated/vllm-0.10.0-multiproc3-dp2", {SeriesKey("org/test-model", "0"): 0}),
-        ("public/vllm-0.8.0-v1-noengine-excerpt", {SeriesKey("Qwen/Qwen2.5-Coder-32B-Instruct", ""): 0}),
-        ("public/vllm-0.5.0-datadog-opt125m", {SeriesKey("facebook/opt-125m", ""): 0}),
-        ("public/sglang-0.4x-docs-llama8b-busy", {}),
-        ("public/llamacpp-b4687-nan", {}),
-    ],
-)
-def test_running_is_read_from_pages_of_other_versions(name: str, expected: dict[SeriesKey, int]) -> None:
-    body = (Path(NEEDS["shared"].find() or "") / "data" / f"{name}.prom").read_bytes()
-    series = read_snapshot(body).series
-    assert expected == {key: one.running for key, one in series.items() if one.running is not None}
-
-
-@pytest.mark.needs("shared")
-def test_the_old_names_of_a_version_give_its_itl_and_kv_usage() -> None:
-    folder = Path(NEEDS["shared"].find() or "") / "data" / "generated"
-    for name, itl, tokens in (("vllm-0.6.6-v0-loaded", True, 9740), ("vllm-0.10.0-loaded", True, 10217)):
-        (sample,) = read_snapshot((folder / f"{name}.prom").read_bytes()).series.values()
-        assert itl == ("itl_seconds_sum" in sample.counters)
-        assert tokens == sample.counters["generation_tokens"]
-        assert sample.kv_usage_ratio is not None
 
 
 # --- alternatives, labels, sums ---------------------------------------------------------------------------------------

@@ -30,14 +30,14 @@ SGLANG = Engine(
             is_alias=False,
         ),
         Signal("kv_usage_ratio", Kind.RATIO, first_of("token_usage"), pulse=True),
-        # Neither live counter has a request's first token. `generation_tokens_total` moves only at the end of a request.
+        # Neither live counter has a request's first token. `generation_tokens_total` moves only at the end of a request,
+        # and under its old name the inter-token latency has one observation for a whole request that is not streamed.
         Signal(
             "generation_tokens",
             Kind.COUNTER,
             first_of(
                 added(Part("realtime_tokens_total", "mode", ("decode",)), _FIRST_TOKENS),
                 added("inter_token_latency_seconds_count", _FIRST_TOKENS),
-                added("time_per_output_token_seconds_count", _FIRST_TOKENS),
             ),
             pulse=True,
             is_alias=False,

@@ -144,7 +144,10 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How a person is told where the figures of an engine come from, a sentence each."""
+    """How a person is told where the figures of an engine come from, a sentence each.
+
+    `no_running`: why a page of this engine may not say how many requests run.
+    """
 
     running: str
     tokens: str
@@ -152,6 +155,7 @@ class Words:
     check: str
     ceiling: str
     notes: tuple[str, ...] = ()
+    no_running: str = ""
 
 
 @dataclass(frozen=True, slots=True)

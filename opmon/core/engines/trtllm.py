@@ -59,6 +59,6 @@ TRTLLM = Engine(
         lengths="tokens of finished requests divided by finished requests; without buckets",
         check="none: there is no second way to the number running",
         ceiling="max_num_active_requests, a gauge on the page",
-        notes=("without enable_iter_perf_stats there is no running gauge, and nothing can be said",),
+        no_running="the gauges need enable_iter_perf_stats: true",
     ),
 )

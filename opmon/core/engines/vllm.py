@@ -121,7 +121,7 @@ VLLM = Engine(
     created=("generation_tokens_created",),
     counted=(Labelled("spec_decode_num_accepted_tokens_per_pos_total", "position", "speculative_positions"),),
     states=(Labelled("engine_sleep_state", "sleep_state", "sleep_state"),),
-    marks=((_OLD_ENGINE, "generation", "V0"),),
+    marks=((_OLD_ENGINE, "engine_generation", "V0"),),
     sleep=Sleep(Part("engine_sleep_state", "sleep_state", ("awake",))),
     length_families=(("prompt_length", "max_model_len_at_least"),),
     swapped={"0.6.4": {"prefill_seconds": "decode_seconds", "decode_seconds": "prefill_seconds"}},
@@ -142,5 +142,6 @@ VLLM = Engine(
         check="rise of the inter-token latency sum plus the prefill sum, divided by time, is the mean number running",
         ceiling="max_num_seqs, which only a server in development mode tells (/server_info); no metric has it",
         notes=("adapters (LoRA) are counted under their base model",),
+        no_running="several API server processes show a gauge only once it was written",
     ),
 )
