@@ -26,8 +26,6 @@ READING = [
     "/api/v1/sweeps/example-drafters",
     "/api/v1/turn?ttft_seconds=6.084&decode_seconds=10.003&speedup_ratio=1.42",
     "/api/v1/status/buildinfo",
-    "/api/v1/status/config",
-    "/api/v1/status/runtimeinfo",
 ]
 SWEEP_FILE = b"config,content,concurrency,prompt_tokens,aggregate_tok_s\nold,code,1,33,122.6\nnew,code,1,33,111.2\n"
 
@@ -257,7 +255,8 @@ async def test_the_description_of_the_api_is_complete_and_needs_no_other_host(cl
     described = (await client.get("/openapi.json")).json()
     assert {
         "/api/v1/targets", "/api/v1/operating-point", "/api/v1/concurrency", "/api/v1/curve", "/api/v1/recommendation",
-        "/api/v1/sweeps", "/api/v1/sweeps/{name}", "/api/v1/turn", "/api/v1/status/buildinfo",
+        "/api/v1/sweeps", "/api/v1/sweeps/{name}", "/api/v1/turn", "/api/v1/status/buildinfo", "/api/v1/status/config",
+        "/api/v1/status/runtimeinfo",
     } == set(described["paths"])  # fmt: skip
     schema = described["paths"]["/api/v1/operating-point"]["get"]["responses"]["200"]["content"]
     assert {"application/json", "text/csv"} == set(schema)
