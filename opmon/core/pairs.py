@@ -21,6 +21,10 @@ _CHECKPOINT_PART = re.compile(
 )
 
 
+MOST_AT_A_LEVEL = 64
+"""So many cells of one level and side are compared with the other side's; real sweeps have a handful."""
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One configuration's part of a pair: a cell and its repeats."""
@@ -107,7 +111,8 @@ def pair_cells(
     mine, other = (_at_levels(cells, name, content) for name in (reference, candidate))
     pairs, refusals, assumed, flags = [], [], set[str](), list[str]()
     for level in sorted(mine.keys() & other.keys()):
-        choices = [_Choice.of(*sides) for sides in product(_repeats(mine[level]), _repeats(other[level]))]
+        near = [_nearest(side[level], prompt_tokens, output_tokens) for side in (mine, other)]
+        choices = [_Choice.of(*sides) for sides in product(*map(_repeats, near))]
         fair = [choice for choice in choices if not choice.unfair]
         if not fair:
             refusals.append(min(choices, key=lambda choice: len(choice.unfair)).refusal())
@@ -260,6 +265,23 @@ def _at_levels(cells: Iterable[Cell], configuration: str, content: str) -> dict[
     return found
 
 
+def _nearest(cells: list[Cell], prompt_tokens: float | None, output_tokens: float | None) -> list[Cell]:
+    """The cells of a level that are nearest to the given lengths: comparing each with each has an end."""
+    if len(cells) <= MOST_AT_A_LEVEL:
+        return cells
+
+    def distance(cell: Cell) -> float:
+        lengths = ((cell.prompt_tokens, prompt_tokens), (cell.output_tokens, output_tokens))
+        return sum(_length_distance(*pair) for pair in lengths)
+
+    return sorted(cells, key=distance)[:MOST_AT_A_LEVEL]
+
+
+def _spread(cells: Sequence[Cell]) -> Sequence[Cell]:
+    """Some of many cells, evenly from the whole of them: enough to name a pair that somebody would divide."""
+    return cells[:: max(len(cells) // MOST_AT_A_LEVEL, 1)]
+
+
 def _repeats(cells: Iterable[Cell]) -> list[Side]:
     """Groups cells that measured the same thing again; everything that makes a pair fair is equal within a group."""
     groups: list[list[Cell]] = []
@@ -282,6 +304,8 @@ def _nearest_refusal(cells: Sequence[Cell], reference: str, candidate: str, cont
     """Where no concurrency and content is common: the two cells that somebody would be tempted to divide."""
     mine = [cell for cell in cells if cell.configuration == reference]
     other = [cell for cell in cells if cell.configuration == candidate]
-    tempting = [pair for pair in product(mine, other) if content in (pair[0].content, pair[1].content)]
+    tempting = [
+        pair for pair in product(_spread(mine), _spread(other)) if content in (pair[0].content, pair[1].content)
+    ]
     refused = [Refusal(one, two, compare_fields(one, two)[0]) for one, two in tempting]
     return [min(refused, key=lambda one: len(one.fields))] if refused else []

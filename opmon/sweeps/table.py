@@ -20,6 +20,7 @@ from opmon.sweeps.columns import AMBIGUOUS, COLUMNS, Unreadable, known_name, pla
 READER, READER_VERSION = "table", 1
 DELIMITERS = (",", ";", "\t")
 _UNKNOWN_WORDS = ("", "-", "–", "n/a", "na", "nan", "null", "none", "?")
+MOST_ROWS = 10_000
 _UNLIMITED_WORDS = ("inf", "infinity", "unlimited")
 _SPEEDS = ("aggregate_tok_s", "per_stream_tok_s", "decode_tok_s")
 
@@ -53,6 +54,12 @@ def read_table(text: str, file_name: str, *, configuration: str | None = None, c
     lines = list(_lines(text))
     if not lines:
         raise SweepError("the file has no header line", file=file_name)
+    if len(lines) > MOST_ROWS + 1:
+        message = (
+            f"the file has {len(lines) - 1} rows, and a sweep has at most {MOST_ROWS}: one row is one measured cell;"
+            " a table of single requests has to be summed up first"
+        )
+        raise SweepError(message, file=file_name)
     # A table that separates its columns by `;` may write decimal commas; one such number says that it does.
     decimal_comma = _delimiter(lines[0][1]) == ";" and any(re.search(r"\d,\d", line) for _, line in lines[1:])
     header = _read_header(lines[0][1], file_name, decimal_comma=decimal_comma)

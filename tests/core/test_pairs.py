@@ -165,3 +165,18 @@ def test_checkpoints_of_one_model_have_one_base_name(one: str, other: str) -> No
 
 def test_other_sizes_are_other_models() -> None:
     assert base_model("Name-27B-FP8") != base_model("Name-70B-FP8")
+
+
+def test_of_thousands_of_lengths_at_one_level_the_nearest_is_paired() -> None:
+    lengths = range(100, 5_000)
+    cells = [replace(one, prompt_tokens=float(length)) for length in lengths for one in (STATED, OTHER)]
+    (pair,) = pair_cells(cells, "old", "new", "code", prompt_tokens=3_333).pairs
+    assert pair.prompt_tokens == 3_333
+
+
+def test_of_thousands_of_cells_without_a_common_level_one_refusal_is_named() -> None:
+    mine = [replace(STATED, concurrency=float(level)) for level in range(1, 3_000)]
+    other = [replace(OTHER, concurrency=level + 0.5) for level in range(1, 3_000)]
+    pairing = pair_cells([*mine, *other], "old", "new", "code")
+    assert pairing.pairs == ()
+    assert ["concurrency"] == [name for refusal in pairing.refusals for name in refusal.fields]

@@ -241,3 +241,9 @@ def test_a_number_is_read_as_it_was_written(value: float) -> None:
 def test_a_number_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Unreadable):
         read_number(text)
+
+
+def test_a_table_of_single_requests_is_refused_in_words() -> None:
+    rows = "".join(f"a,code,{1 + number % 8},100.0\n" for number in range(10_001))
+    with pytest.raises(SweepError, match="at most 10000"):
+        read_sweep(f"config,content,concurrency,aggregate_tok_s\n{rows}".encode(), "requests.csv")
