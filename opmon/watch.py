@@ -58,6 +58,7 @@ class Watch:
         self._wants_full = True
         self._recent: deque[bool] = deque(maxlen=RECENT)
         self._steady = 0
+        self._longer_ms = 0
         self._observed: list[Observation] = []
         self._is_ended = False
         # Grows when what is under way may not count any more.
@@ -115,6 +116,7 @@ class Watch:
         or if the clock stepped or the watch ended meanwhile."""
         if self._is_ended:
             return None
+        self._take_longer_pace()
         interval_ms, turn = self.interval_ms, self._turn
         stratum_ms = owned_stratum(self.name, interval_ms, self._clock.now_ms(), self._free_from_ms)
         if stratum_ms is None:
@@ -172,10 +174,20 @@ class Watch:
         elif self.interval_ms > self._base_ms and self._steady >= STEADY:
             self._set_interval(self._base_ms)
 
+    def _take_longer_pace(self) -> None:
+        """A longer interval begins with the first of its strata that is wholly free: until then the shorter ones go
+        on, so that a change of pace leaves no gap."""
+        longer_ms = self._longer_ms
+        if longer_ms and stratum_start(self._clock.now_ms(), longer_ms) >= self._free_from_ms:
+            self._change_interval(longer_ms)
+
     def _set_interval(self, interval_ms: int) -> None:
-        if interval_ms == self.interval_ms:
-            return
-        self.interval_ms = interval_ms
+        self._longer_ms = interval_ms if interval_ms > self.interval_ms else 0
+        if interval_ms < self.interval_ms:
+            self._change_interval(interval_ms)
+
+    def _change_interval(self, interval_ms: int) -> None:
+        self.interval_ms, self._longer_ms = interval_ms, 0
         self.observer.record = replace(self.observer.record, pulse_interval_ms=interval_ms)
         self._recent.clear()
         self._steady = 0

@@ -101,7 +101,7 @@ async def test_a_target_that_answers_too_late_is_asked_less_often_and_told() -> 
     told: list[int] = []
     watch.on_pace_change = lambda changed: told.append(changed.interval_ms)
     scrapes.took_ms = 1500
-    await _strata(watch, clock, RECENT)
+    await _strata(watch, clock, RECENT + 2)
     assert told == [2000]
     assert watch.observer.record.pulse_interval_ms == 2000
 
@@ -109,7 +109,8 @@ async def test_a_target_that_answers_too_late_is_asked_less_often_and_told() -> 
 async def test_a_target_that_answers_in_time_again_gets_its_pace_back() -> None:
     watch, scrapes, clock = _watch()
     scrapes.took_ms = 1500
-    await _strata(watch, clock, RECENT)
+    await _strata(watch, clock, RECENT + 2)
+    assert watch.interval_ms == 2000
     scrapes.took_ms = 5
     await _strata(watch, clock, STEADY)
     assert watch.interval_ms == 1000
@@ -118,7 +119,7 @@ async def test_a_target_that_answers_in_time_again_gets_its_pace_back() -> None:
 async def test_a_server_that_sends_whole_pages_is_asked_every_five_seconds() -> None:
     watch, scrapes, clock = _watch()
     scrapes.form = Form.WHOLE
-    await _strata(watch, clock, 1)
+    await _strata(watch, clock, 6)
     assert watch.interval_ms == 5000
     scrapes.form = Form.FILTERED
     await _strata(watch, clock, 1)
@@ -135,7 +136,7 @@ async def test_a_configured_pace_is_kept_for_whole_pages() -> None:
 async def test_strata_never_overlap_when_the_pace_changes() -> None:
     watch, scrapes, clock = _watch()
     scrapes.took_ms = 1500
-    await _strata(watch, clock, RECENT)
+    await _strata(watch, clock, RECENT + 2)
     scrapes.took_ms = 5
     await _strata(watch, clock, STEADY + 3)
     rows = [observation.step.row for observation in watch.take()]
@@ -143,6 +144,8 @@ async def test_strata_never_overlap_when_the_pace_changes() -> None:
         earlier.stratum_ms + earlier.interval_ms <= later.stratum_ms for earlier, later in itertools.pairwise(rows)
     )
     assert rows[-1].state is State.OBSERVED
+    assert watch.skipped_strata == 0
+    assert sum(row.interval_ms for row in rows) == rows[-1].stratum_ms + rows[-1].interval_ms - rows[0].stratum_ms
 
 
 def test_paces_are_divisors_of_five_minutes() -> None:
