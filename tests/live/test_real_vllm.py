@@ -30,7 +30,12 @@ OUTPUT_TOKENS = 512
 
 @pytest.fixture
 def vllm() -> str:
-    return os.environ["OPMON_LIVE_TARGET"].rstrip("/")
+    """The server, after two requests at once: with several API servers or engines some gauges are absent before."""
+    url = os.environ["OPMON_LIVE_TARGET"].rstrip("/")
+    model = httpx.get(f"{url}/v1/models").json()["data"][0]["id"]
+    asyncio.run(Loader(url, model).hold(2 * STREAMS, 3))
+    time.sleep(2)
+    return url
 
 
 @dataclass
