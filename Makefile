@@ -82,8 +82,8 @@ lock: ## writes the lock files anew (needs uv)
 		--extra postgres --group dev -c requirements.lock -o requirements-dev.lock pyproject.toml
 
 # What some tests need and pip cannot bring. Without root or apt those tests are left out, and the run says so.
-PEERS := chromium fonts-dejavu-core prometheus prometheus-alertmanager postgresql
-peers: ## installs, as root on Debian, what the tests need: browser, Prometheus, PostgreSQL
+PEERS := chromium fonts-dejavu-core libfaketime prometheus prometheus-alertmanager postgresql
+peers: ## installs, as root on Debian, what the tests need: browser, Prometheus, PostgreSQL, a clock to set
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		lacking=; for p in $(PEERS); do \
 			dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || lacking="$$lacking $$p"; done; \

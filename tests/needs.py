@@ -38,6 +38,14 @@ def shared() -> str | None:
     return str(folder) if (folder / "data").is_dir() else None
 
 
+def faketime() -> str | None:
+    """The library that gives one process a wall clock of its own; the one for programs with threads."""
+    found = sorted(
+        path for folder in ("/usr/lib", "/usr/local/lib") for path in Path(folder).glob("**/libfaketimeMT.so.1")
+    )
+    return str(found[0]) if found else None
+
+
 def chart() -> str | None:
     """The chart's npm package, where the build put it."""
     library = ROOT / "opmon" / "ui" / "static" / "vendor" / "uplot" / "uPlot.esm.js"
@@ -48,6 +56,7 @@ NEEDS = {
     "alertmanager": Need(lambda: program("prometheus-alertmanager", "alertmanager"), "make peers"),
     "chart": Need(chart, "make clean run (the build brings uPlot from npm)"),
     "chromium": Need(lambda: program("chromium", "chromium-browser", "google-chrome"), "make peers"),
+    "faketime": Need(faketime, "make peers"),
     "npm": Need(lambda: program("npm"), "apt-get install npm"),
     "postgres": Need(postgres, "make peers"),
     "prometheus": Need(lambda: program("prometheus") and program("promtool"), "make peers"),

@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +79,11 @@ class Process:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def words_of(url: str, folder: Path) -> str:
+    """What the process that answers there has printed so far."""
+    return (folder / f"words-{url.rpartition(':')[2]}.txt").read_text(encoding="utf-8", errors="replace")
+
+
 def free_port() -> int:
     """A port that nobody listens on now."""
     with socket.socket() as probe:
@@ -92,9 +97,11 @@ def clean_environment(folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def process(command: Sequence[str], url: str, folder: Path, *, python_path: str = "") -> Iterator[Process]:
-    """The command in `folder`, killed at the end if it still runs."""
-    environment = clean_environment(folder) | ({"PYTHONPATH": python_path} if python_path else {})
+def process(
+    command: Sequence[str], url: str, folder: Path, *, python_path: str = "", more: Mapping[str, str] | None = None
+) -> Iterator[Process]:
+    """The command in `folder`, killed at the end if it still runs. `more`: variables of its environment."""
+    environment = clean_environment(folder) | ({"PYTHONPATH": python_path} if python_path else {}) | dict(more or {})
     words = folder / f"words-{url.rpartition(':')[2]}.txt"
     with words.open("wb") as out:
         popen = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT)
