@@ -117,6 +117,7 @@ def test_four_streams_on_a_real_vllm_read_as_four_with_its_own_speed(vllm: str, 
         asyncio.run(loader.hold(STREAMS, LOAD_SECONDS))
         time.sleep(IDLE_SECONDS)
         point = opmon.json("/api/v1/operating-point?window=1h")
+        statuses = opmon.json("/api/v1/targets")["targets"]
         print(point["sentence"], point["throughput"], point["checks"], loader.decode_speed())
     assert [] == loader.failures
     running = point["running"]
@@ -125,6 +126,9 @@ def test_four_streams_on_a_real_vllm_read_as_four_with_its_own_speed(vllm: str, 
     assert idle > IDLE_SECONDS
     assert point["coverage"]["gap_seconds"] <= 2
     check = next(check for check in point["checks"] if check["code"] == "mean_running")
-    assert check["counted"] == pytest.approx(check["sampled"], rel=0.05)
+    # A server that sends the whole page each time is looked at every 5 s: 30 looks in all, and each weighs its part.
+    (status,) = statuses
+    allowed = 0.05 * check["sampled"] if status["pulse_interval_seconds"] == 1 else 0.3
+    assert check["counted"] == pytest.approx(check["sampled"], abs=allowed)
     speed = point["throughput"]["decode_tokens_per_second_per_stream"]
     assert speed == pytest.approx(loader.decode_speed(), rel=0.10)
