@@ -177,7 +177,7 @@ def parse_labels(text: str) -> tuple[str, dict[str, str]] | None:
         label = match["name"] if match["quoted"] is None else _unescape(match["quoted"])
         if match["value"] is not None and label not in labels:
             labels[label] = _unescape(match["value"])
-        elif match["value"] is None and match["quoted"] is not None and not name and not labels:
+        elif match["value"] is None and match["quoted"] and not name and not labels:
             name = label
         else:
             return None
