@@ -69,8 +69,8 @@ class Lists:
         self._status = {name: self._status.get(name, Status(name)) for name in self._sources}
         for name in before.keys() - self._sources.keys():
             self._telemetry.forget_source(name)
-        await _close(before[name] for name in before if self._sources.get(name) is not before[name])
-        await _close(one for one in sources if _name(one) in kept)
+        in_use = set(map(id, self._sources.values()))
+        await _close(one for one in (*before.values(), *sources) if id(one) not in in_use)
         return tuple(source for name, source in self._sources.items() if name not in kept)
 
     async def refresh(self, source: Source) -> None:
