@@ -22,7 +22,12 @@ settings.load_profile("house")
 
 
 # Tests that wait on the real clock for minutes: begun first, so that the others run beside them.
-LONG = ("tests/test_service.py", "tests/test_clock_steps.py", "tests/performance/test_soak.py")
+LONG = (
+    "tests/hostile/test_flood.py",
+    "tests/test_service.py",
+    "tests/test_clock_steps.py",
+    "tests/performance/test_soak.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

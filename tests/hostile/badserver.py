@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gzip
+import re
 import socket
 import sys
 import time
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tests.hostile.pages import START, json_page, labels, level, login_page, page, running_line
 
@@ -92,7 +94,15 @@ body_mode("engines", lambda step: page(step, (level(step), 0, 5)))
 body_mode("odd_model", lambda step: page(step, model=ODD_MODEL))
 body_mode("html_model", lambda step: page(step, model=HTML_MODEL))
 body_mode("long_model", lambda step: page(step, model=LONG_MODEL))
-body_mode("many_models", lambda step: "".join(page(step, (1,), model=model) for model in MANY_MODELS))
+
+
+@lru_cache(maxsize=2)
+def many_models_page(step: int) -> str:
+    """Half a megabyte, made once a step."""
+    return "".join(page(step, (1,), model=model) for model in MANY_MODELS)
+
+
+body_mode("many_models", many_models_page)
 body_mode("two_models", lambda step: page(step, model="big") + page(step, (3,), model="small"))
 body_mode("exponent", lambda step: page(step, ("1.2e+01",)))
 body_mode("minus_zero", lambda step: page(step, ("-0.0",)))
@@ -472,6 +482,15 @@ body_mode("servers_in_turn", lambda step: page(step + 5000 * (step % 2), start=S
 body_mode("frozen", lambda step: page(step) if step < RESTART_AT else page(step, (106,), tokens=12345.0, waiting=15))
 body_mode("stands_still", lambda step: page(step, (1,), tokens=777.0, waiting=5))
 body_mode("waits_while_nothing_runs", lambda step: page(step, (0,), tokens=777.0, waiting=5))
+
+
+@mode
+async def filtered(one: Answer) -> None:
+    """As vLLM: asked for some names, it sends their samples alone."""
+    asked = set(re.findall(r"name\[\]=([\w:]+)", one.path))
+    lines = page(one.step).splitlines(keepends=True)
+    kept = [line for line in lines if not asked or re.split(r"[{ ]", line)[0] in asked]
+    one.send("".join(kept) if asked else "".join(lines) + 'vllm:other{x="1"} 1\n')
 
 
 @mode

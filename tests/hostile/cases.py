@@ -252,6 +252,7 @@ CASES: tuple[Case, ...] = (
     read("old_names", "C19"),
     read("ray", "C19"),
     read("ray_with_a_colon", "C19"),
+    read("filtered", "C19", "a pulse asks for what it needs alone"),
     read("filter_answers_nothing", "C19", "an empty filtered answer is never zero load: the whole page is asked for"),
     read("filter_is_refused", "C19", "the whole page is asked for"),
     read(

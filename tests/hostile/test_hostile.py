@@ -29,6 +29,8 @@ async def test_a_hostile_answer_is_read_right_or_refused_with_its_reason(
     assert dict(case.states) == watched.states
     assert (pattern(case.strata) if case.levels is None else dict(case.levels)) == watched.levels
     assert case.causes == watched.causes
+    assert case.causes == tuple(epoch.cause for epoch in watched.point.epochs)
+    assert case.causes == tuple(epoch.cause for epoch in watched.series.epochs)
     assert any(case.says in detail for detail in watched.details), watched.details[-1]
     if case.models is not None:
         assert case.models == watched.record.models

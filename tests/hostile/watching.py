@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from opmon.core.answers import OperatingPoint, Selector
+from opmon.core.answers import ConcurrencySeries, OperatingPoint, Selector
 from opmon.core.model import Epoch, Lane, Row, TargetRecord, View
 from opmon.core.sums import Sums, add
 from opmon.pipeline import Observation, Observer
@@ -48,6 +48,7 @@ class Watched:
     epochs: list[Epoch]
     sums: Sums
     point: OperatingPoint
+    series: ConcurrencySeries
     details: list[str]
 
     @property
@@ -100,12 +101,13 @@ def stored(store: Store, name: str, strata: int, details: list[str]) -> Watched:
         add(sums, one)
     clock = StratumClock()
     clock.value_ms = end_ms
-    ask = WindowAsk(start_ms=START_MS, end_ms=end_ms)
+    ask, reports = WindowAsk(start_ms=START_MS, end_ms=end_ms), Reports(store, clock)
     return Watched(
         store.target(name),
         store.rows(view, START_MS, end_ms, context=False),
         list(store.epochs(name, START_MS, end_ms)),
         sums,
-        Reports(store, clock).operating_point(Selector(target=name), ask),
+        reports.operating_point(Selector(target=name), ask),
+        reports.concurrency(Selector(target=name), ask, INTERVAL_MS),
         details,
     )
