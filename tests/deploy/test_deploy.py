@@ -55,6 +55,21 @@ def test_the_example_configuration_shows_each_section_and_its_commented_keys_exi
     assert set(commented) <= keys
 
 
+# --- Kubernetes -----------------------------------------------------------------------------------------------------
+
+
+def test_the_kubernetes_manifest_lets_opmon_list_pods_and_its_configuration_loads(tmp_path: Path) -> None:
+    text = (DEPLOY / "kubernetes" / "opmon.yml").read_text(encoding="utf-8")
+    by_kind = {one["kind"]: one for one in yaml.safe_load_all(text)}
+    assert [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}] == by_kind["Role"]["rules"]
+    (tmp_path / "opmon.yml").write_text(by_kind["ConfigMap"]["data"]["opmon.yml"], encoding="utf-8")
+    settings = load(tmp_path / "opmon.yml", environ={"HOME": str(tmp_path)})
+    assert ["http"] == [one.port for one in settings.discovery.kubernetes]
+    (container,) = by_kind["StatefulSet"]["spec"]["template"]["spec"]["containers"]
+    assert {"OPMON_LISTEN"} == {one["name"] for one in container["env"]} & {row.env for row in settings_table()}
+    assert f"--uid {by_kind['StatefulSet']['spec']['template']['spec']['securityContext']['fsGroup']}" in DOCKERFILE
+
+
 # --- Prometheus -----------------------------------------------------------------------------------------------------
 
 
