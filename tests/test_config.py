@@ -164,6 +164,52 @@ def test_a_fault_in_the_file_names_file_line_and_key_and_what_is_allowed(case: s
     assert all(line.startswith(f"{path}:") for line in message.splitlines())
 
 
+DISCOVERY_FAULTS = {
+    "a source twice": ("file_sd: [{name: a, files: [x.json]}, {name: a, files: [y.json]}]", "has the name 'a' of file_sd[0]"),
+    "no format": ("file_sd: [{files: [x.txt]}]", "must end with .json, .yml or .yaml"),
+    "folders by pattern": ("file_sd: [{files: ['*/x.json']}]", "only in the part after the last /"),
+    "no files": ("file_sd: [{files: []}]", "must name at least one"),
+    "too often": ("file_sd: [{files: [x.json], refresh_interval: 10ms}]", "must be from 1s to 1h"),
+    "a user in a url": ("http_sd: [{url: 'http://u:hunter2@a/'}]", "no user name"),
+    "SRV with a port": ("dns: [{names: [a.test], port: 1}]", "SRV records bring their ports"),
+    "A without a port": ("dns: [{names: [a.test], type: A}]", "A records bring no port"),
+    "no name": ("dns: [{names: ['a b']}]", "is no name of the DNS"),
+    "no namespace": ("kubernetes: [{port: 1, namespaces: [../x]}]", "is no namespace"),
+    "no port": ("kubernetes: [{label_selector: a=b}]", "port is missing"),
+    "a path that is not asked": ("file_sd: [{files: [x.json], defaults: {metrics_path: /probe}}]", "end with /metrics"),
+    "unknown": ("consul: []", "unknown key; allowed here: file_sd, http_sd, dns, kubernetes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DISCOVERY_FAULTS)
+def test_a_fault_in_a_source_of_discovery_is_told_with_its_place(case: str, tmp_path: Path) -> None:
+    written, expected = DISCOVERY_FAULTS[case]
+    message = refused(write(tmp_path, f"discovery: {{{written}}}\n"))
+    assert expected in message
+    assert message.startswith(f"{tmp_path / 'opmon.yml'}:1: discovery")
+    assert "hunter2" not in message
+
+
+def test_sources_have_names_and_files_start_at_the_folder_of_the_configuration(tmp_path: Path) -> None:
+    text = "discovery: {file_sd: [{files: [a.json]}, {name: b, files: [/b.json]}], dns: [{names: [a.test]}]}\n"
+    settings = load(write(tmp_path, text), environ=NOBODY)
+    assert ["file_sd[0]", "b", "dns[0]"] == [source.name for source in settings.discovery.sources]
+    assert (f"{tmp_path}/a.json",) == settings.discovery.file_sd[0].files
+
+
+def test_a_comparison_may_name_a_target_that_is_yet_to_be_discovered(tmp_path: Path) -> None:
+    comparison = "comparisons: [{sweep: s, targets: [later]}]\n"
+    assert "there is no target 'later'" in refused(write(tmp_path, comparison))
+    load(write(tmp_path, comparison + "discovery: {file_sd: [{files: [a.json]}]}\n"), environ=NOBODY)
+
+
+def test_a_secret_in_the_query_of_a_list_is_not_shown(tmp_path: Path) -> None:
+    text = "discovery: {http_sd: [{url: 'http://a/list?key=hunter2', refresh_interval: 1m}]}\n"
+    document = shown(load(write(tmp_path, text), environ=NOBODY))
+    (source,) = document["discovery"]["http_sd"]
+    assert ("http://a/list?<secret>", "1m") == (source["url"], source["refresh_interval"])
+
+
 def test_all_faults_of_the_values_are_told_at_once(tmp_path: Path) -> None:
     message = refused(write(tmp_path, "global: {window: x}\ntargets:\n  - url: ftp://a\nweb: {listen: y}\n"))
     assert 3 == len(message.splitlines())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from dataclasses import replace
 
 from opmon.clock import ManualClock
 from opmon.core.model import Attempt, Form, Lane, SeriesKey, SeriesSample, Snapshot, State, TargetRecord
@@ -30,7 +31,7 @@ class Scrapes:
         at_ms = self.clock.now_ms()
         if self.gate is not None:
             await self.gate.wait()
-        sample = SeriesSample(running=1, waiting=0, counters={"generation_tokens": float(at_ms)})
+        sample = SeriesSample(running=1, waiting=0, counters={"generation_tokens": float(len(self.lanes))})
         snapshot = Snapshot("vllm", {SeriesKey("m", "0"): sample}, process_start_seconds=self.process_start)
         return Attempt(stratum_ms, interval_ms, at_ms, self.took_ms, lane, snapshot, first_byte_ms=self.took_ms)
 
@@ -154,3 +155,69 @@ def test_paces_are_divisors_of_five_minutes() -> None:
         paces.append(slower_interval(paces[-1]))
     assert all(300_000 % pace == 0 for pace in paces)
     assert slower_interval(300_000) == 300_000
+
+
+# --- steps of the clock, other settings, the end --------------------------------------------------------------------
+
+
+async def test_after_a_step_of_the_clock_no_stratum_counts_as_skipped_and_the_next_is_taken() -> None:
+    watch, _scrapes, clock = _watch()
+    await _strata(watch, clock, 3)
+    for step_ms in (3_600_000, -3_600_000):
+        clock.value_ms += step_ms
+        watch.clock_stepped(step_ms)
+        await _strata(watch, clock, 3)
+    # Of each step the stratum that it ended in, never those of the hour.
+    assert watch.skipped_strata <= 2
+    assert 9 == len(watch.take())
+
+
+async def test_a_small_step_back_does_not_attempt_the_same_stratum_again() -> None:
+    watch, _scrapes, clock = _watch()
+    await _strata(watch, clock, 1)
+    clock.value_ms = clock.value_ms // 1000 * 1000 + 990
+    watch.clock_stepped(-1)
+    assert await watch.attempt() is None
+
+
+async def test_an_attempt_that_is_under_way_when_the_clock_steps_does_not_count() -> None:
+    watch, scrapes, clock = _watch()
+    await _strata(watch, clock, 1)
+    scrapes.gate = asyncio.Event()
+    clock.value_ms += 1000
+    under_way = asyncio.create_task(watch.attempt())
+    await asyncio.sleep(0)
+    clock.value_ms -= 3_600_000
+    watch.clock_stepped(-3_600_000)
+    scrapes.gate.set()
+    assert await under_way is None
+    scrapes.gate = None
+    await _strata(watch, clock, 1)
+    assert ["start", "clock"] == [one.step.new_epoch.cause for one in watch.take() if one.step.new_epoch]
+
+
+async def test_other_settings_go_on_with_the_same_history() -> None:
+    watch, scrapes, clock = _watch()
+    await _strata(watch, clock, 3)
+    record = replace(watch.observer.record, pulse_interval_ms=2000, job="x")
+    watch.reconfigure(record, scrapes, expected_model=None, is_pace_fixed=True)
+    await _strata(watch, clock, 3)
+    observed = watch.take()
+    assert [1000] * 3 + [2000] * 3 == [one.step.row.interval_ms for one in observed]
+    assert [1] * 6 == [one.step.row.epoch for one in observed]
+    assert ("x", 2000) == (watch.observer.record.job, watch.observer.record.pulse_interval_ms)
+
+
+async def test_an_ended_watch_attempts_nothing_and_what_is_under_way_does_not_count() -> None:
+    watch, scrapes, clock = _watch()
+    await _strata(watch, clock, 1)
+    scrapes.gate = asyncio.Event()
+    clock.value_ms += 1000
+    under_way = asyncio.create_task(watch.attempt())
+    await asyncio.sleep(0)
+    watch.end()
+    scrapes.gate.set()
+    assert await under_way is None
+    await watch.quiet()
+    await _strata(watch, clock, 2)
+    assert (1, 2) == (len(watch.take()), len(scrapes.lanes))
