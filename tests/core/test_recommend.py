@@ -269,6 +269,7 @@ def test_a_mix_with_an_unmeasured_content_is_at_most_undecided() -> None:
 
     assert "undecided" == answer.verdict
     assert any("poems" in reason for reason in answer.reasons)
+    assert answer.combined is None, "a tenth of the tokens is in no number, so none is of all contents together"
 
 
 def test_contents_that_agree_need_no_declaration() -> None:
@@ -357,7 +358,7 @@ made = st.tuples(made_cells, occupancies, st.sampled_from(["reference", "candida
 
 
 def judged(
-    pairs: list[tuple[Cell, Cell]], occupancy: dict[int, int], live_is: str, limited: float, **said: Any
+    pairs: list[tuple[Cell, Cell]], occupancy: dict[int, int], live_is: str | None, limited: float, **said: Any
 ) -> Recommendation:
     sweep = sweep_of(*(cell for pair in pairs for cell in pair))
     point = replace(live(occupancy), limited_ratio=limited)
@@ -440,3 +441,32 @@ def test_idle_time_alone_changes_neither_cell_nor_verdict() -> None:
     with_idle = example({0: 10_000_000, **OCCUPANCY}, content="code")
 
     assert content_of(example(content="code"), "code").columns == content_of(with_idle, "code").columns
+
+
+def triples(answer: Recommendation) -> list[tuple[float | None, float | None, float | None]]:
+    """Every (low, middle, high) that an answer contains."""
+    parts: list[Any] = [answer.combined] if answer.combined is not None else []
+    for one in answer.contents:
+        for column in (one.columns.per_stream, one.columns.aggregate):
+            readings = column.by_live_is
+            parts += [column, *([readings.reference, readings.candidate] if readings else [])]
+    found = [(part.low, part.ratio_weighted, part.high) for part in parts]
+    turns = [one.whole_turn for one in answer.contents if one.whole_turn is not None]
+    return [*found, *((turn.low, turn.speedup_ratio, turn.high) for turn in turns)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(made, st.floats(0.1, 0.9), st.booleans(), st.booleans())
+def test_every_middle_lies_within_its_own_interval(
+    case: Case, share: float, is_declared: bool, has_times: bool
+) -> None:
+    pairs, occupancy, live_is, limited = case
+    said = dict(TIMES) if has_times else {}
+    mix = f"code={share},prose={1 - share}"
+    answers = [
+        judged(pairs, occupancy, live_is if is_declared else None, limited, content=content, **said)
+        for content in (None, mix)
+    ]
+
+    for low, middle, high in (triple for answer in answers for triple in triples(answer)):
+        assert middle is None or (low is not None and high is not None and low <= middle <= high)

@@ -253,3 +253,15 @@ def test_the_live_point_of_an_occupancy_file_has_words_and_no_limits() -> None:
 def test_a_server_that_was_never_busy_gives_no_data() -> None:
     assert "no_data" == recommend(EXAMPLE, live({0: 1000})).verdict
     assert "no_data" == recommend(EXAMPLE, None).verdict
+
+
+def test_a_mix_has_no_middle_where_one_of_its_contents_has_none() -> None:
+    answer = example(content="code=0.3,prose=0.7", live_is="reference")
+
+    assert answer.combined is not None
+    assert (None, 0.83, 1.28) == (
+        answer.combined.ratio_weighted,
+        round(answer.combined.low or 0, 2),
+        round(answer.combined.high or 0, 2),
+    )
+    assert not any("1.42x" in reason for reason in answer.reasons)

@@ -11,7 +11,7 @@ from opmon.core.answers import Combined
 from opmon.core.knee import AGGREGATE, BOTH, PER_STREAM
 from opmon.core.recommend.case import Setting
 from opmon.core.recommend.content import ContentResult
-from opmon.core.recommend.ratios import UNDECIDED, combine
+from opmon.core.recommend.ratios import UNDECIDED, combine, within
 from opmon.core.recommend.verdicts import (
     NO_DATA,
     NOT_COMPARABLE,
@@ -62,7 +62,9 @@ def mixed(
     finding = agree(findings, "it is not known which configuration the live server runs, and the verdict depends on it")
     peak = setting.live.peak_minute_tokens_per_second
     finding = apply_capacity(finding, peak, _largest(measured, tokens, 0), _largest(measured, tokens, 1))
-    return finding.capped(*_caps(results, tokens)), combined
+    unmeasured = _unmeasured(results, tokens)
+    finding = finding.capped(*(f"{one.answer.content}: {cap}" for one in results.values() for cap in one.caps))
+    return finding.capped(*unmeasured), None if unmeasured else combined
 
 
 def _column(results: Sequence[ContentResult]) -> str:
@@ -82,19 +84,26 @@ def _time_shares(results: Sequence[ContentResult], tokens: Mapping[str, float], 
 
 
 def _combine(results: Sequence[ContentResult], shares: Sequence[float], column: str, live_is: str) -> Number | None:
-    """Lows, middles and highs of the contents by the rule for levels, weights = time shares."""
+    """Lows, middles and highs of the contents by the rule for levels, weights = time shares; None where a content has
+    no number of the kind that the others have. The middle is known only if it is known of every content."""
     numbers = [result.numbers[live_is].get(column) for result in results]
     present = [(number, share) for number, share in zip(numbers, shares, strict=True) if number is not None]
     if len(present) != len(results):
         return None
-    known = [(number.middle, share) for number, share in present if number.middle is not None]
+    kinds = {number.kind for number, _ in present}
+    if len(kinds) > 1:
+        return None  # a whole turn and a speed of one stream have no mean
     weights = [share for _, share in present]
-    first = present[0][0]
+    low, high = (
+        combine(ends, weights, live_is) for ends in zip(*((one.low, one.high) for one, _ in present), strict=True)
+    )
+    middles = [number.middle for number, _ in present if number.middle is not None]
     return Number(
-        kind=first.kind,
-        low=combine([number.low for number, _ in present], weights, live_is),
-        high=combine([number.high for number, _ in present], weights, live_is),
-        middle=combine([r for r, _ in known], [w for _, w in known], live_is) if known else None,
+        kind=kinds.pop(),
+        low=low,
+        high=high,
+        # The interval is of all contents, so a middle of some of them would be of something else.
+        middle=within(combine(middles, weights, live_is), low, high) if len(middles) == len(present) else None,
         evidence_ratio=sum(number.evidence_ratio * share for number, share in present),
         delta=max(number.delta for number, _ in present),
         proxy_ratio=next((number.proxy_ratio for number, _ in present if number.proxy_ratio is not None), None),
@@ -118,12 +127,10 @@ def _largest(results: Sequence[ContentResult], tokens: Mapping[str, float], side
     return total / seconds if seconds and all(largest) else None
 
 
-def _caps(results: Mapping[str, ContentResult], tokens: Mapping[str, float]) -> tuple[str, ...]:
-    unmeasured = [name for name in tokens if name not in results or not results[name].numbers]
-    caps = [
-        f"content {name!r} ({100 * tokens[name]:.0f} % of the output tokens) has no fair pair in the sweep"
-        for name in unmeasured
-    ]
-    for result in results.values():
-        caps += [f"{result.answer.content}: {cap}" for cap in result.caps]
-    return tuple(caps)
+def _unmeasured(results: Mapping[str, ContentResult], tokens: Mapping[str, float]) -> tuple[str, ...]:
+    """The parts of the mix that the numbers do not cover; with one of them nothing is said of all contents together."""
+    return tuple(
+        f"content {name!r} ({100 * share:.0f} % of the output tokens) has no fair pair in the sweep"
+        for name, share in tokens.items()
+        if name not in results or not results[name].numbers
+    )

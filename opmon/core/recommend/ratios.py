@@ -23,6 +23,7 @@ from opmon.core.pairs import Pair, Side
 SMALLEST_THRESHOLD = 0.05
 ASSUMED_SD = 0.03
 FEWEST_REPEATS = 3
+ROUNDING = 1e-9
 
 REFERENCE, CANDIDATE = "reference", "candidate"
 SWITCH, STAY, NO_DIFFERENCE, UNDECIDED = "switch", "stay", "no_difference", "undecided"
@@ -150,6 +151,13 @@ def combine(ratios: Sequence[float], weights: Sequence[float], live_is: str) -> 
     return total / sum(w / r for w, r in zip(weights, ratios, strict=True))
 
 
+def within(middle: float, low: float, high: float) -> float:
+    """The middle of an interval that contains it but for rounding. An interval that does not is a fault of ours: a
+    middle of other parts than the interval's is shown as it is, so that a check finds it."""
+    is_rounding = low * (1 - ROUNDING) <= middle <= high * (1 + ROUNDING)
+    return min(max(middle, low), high) if is_rounding else middle
+
+
 def weighted(ratios: Sequence[LevelRatio], weights: Mapping[int, float], live_is: str) -> Weighted | None:
     """Lows, highs and known middles over the levels that have weight; None without ratios or weight."""
     present = [(one, weights[one.level]) for one in ratios if weights.get(one.level, 0) > 0]
@@ -158,10 +166,12 @@ def weighted(ratios: Sequence[LevelRatio], weights: Mapping[int, float], live_is
     all_weights = [weight for _, weight in present]
     known = [(one.middle, weight) for one, weight in present if one.middle is not None]
     middle = combine([r for r, _ in known], [w for _, w in known], live_is) if known else None
+    low = combine([one.low for one, _ in present], all_weights, live_is)
+    high = combine([one.high for one, _ in present], all_weights, live_is)
     return Weighted(
-        low=combine([one.low for one, _ in present], all_weights, live_is),
-        high=combine([one.high for one, _ in present], all_weights, live_is),
-        middle=middle,
+        low=low,
+        high=high,
+        middle=None if middle is None else within(middle, low, high),
         evidence_ratio=sum(weight for one, weight in present if one.is_evidence) / sum(all_weights),
     )
 
