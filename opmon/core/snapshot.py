@@ -200,15 +200,14 @@ class _Reading:
         known = self.places.get
         if not any([(known(row[0]) or self._place(row[0]))[1] for row in rows]):  # noqa: C419  # quicker for a few
             return rows
-        alone: list[tuple[Series, float]] = []
         largest: dict[_Place, tuple[Series, float]] = {}
         for row in rows:
             place = self._place(row[0])
-            if place.rest is None:
-                alone.append(row)
-            elif place not in largest or row[1] > largest[place][1]:
+            if place.rest is None:  # without a folded label it still differs by its others
+                place = place._replace(rest=frozenset([("", ""), *row[0].labels.items()]))
+            if place not in largest or row[1] > largest[place][1]:
                 largest[place] = row
-        return alone + list(largest.values())
+        return list(largest.values())
 
     def _sample(self, key: SeriesKey) -> SeriesSample:
         sample = self.series.get(key)
