@@ -12,16 +12,17 @@ import pytest
 
 from opmon.clock import ManualClock
 from opmon.core.answers import Selector
-from opmon.core.model import Ceiling, TargetRecord, View
+from opmon.core.model import Ceiling, Lane, TargetRecord, View
 from opmon.core.sums import Sums
 from opmon.errors import ConfigError, InvalidWindow, NotFound, StoreError
+from opmon.pipeline import Observer
 from opmon.reports import RecommendationAsk, Reports, WindowAsk, ceiling_answer, select_targets
 from opmon.simulator import scenarios
 from opmon.simulator.simulation import Simulation
 from opmon.store import Store
 from opmon.store.database import Database
 from opmon.sweeps.detect import example_sweep_bytes, read_sweep
-from tests.scenarios.virtual import NAME, Observed, observe, watch
+from tests.scenarios.virtual import NAME, Observed, observe, scrape, watch
 
 START_MS = 1_800_000_000_000
 END_MS = START_MS + 600_000
@@ -73,13 +74,85 @@ def test_absolute_ends_are_taken_as_they_are(watched: Observed) -> None:
 
 
 @pytest.mark.parametrize(
-    "ask",
-    [WindowAsk(None, END_MS, START_MS), WindowAsk(None, END_MS, END_MS), WindowAsk(None, END_MS + 1_000_000)],
-    ids=["reversed", "empty", "begins in the future"],
+    ("ask", "words"),
+    [
+        (WindowAsk(None, END_MS, START_MS), "before it starts"),
+        (WindowAsk(None, END_MS, END_MS), "is empty"),
+        (WindowAsk(None, END_MS + 1_000_000), "begins in the future"),
+        (WindowAsk(60_000, END_MS + 1_000_000), "begins in the future"),
+        (WindowAsk(60_000, None, END_MS + 1_000_000), "begins in the future"),
+        (WindowAsk(None, END_MS + 1, END_MS + 60_000), "begins in the future"),
+    ],
+    ids=["reversed", "empty", "from the future", "length in the future", "end in the future", "both in the future"],
 )
-def test_a_window_without_length_is_refused(watched: Observed, ask: WindowAsk) -> None:
-    with pytest.raises(InvalidWindow, match="before it starts"):
+def test_a_window_without_length_is_refused(watched: Observed, ask: WindowAsk, words: str) -> None:
+    with pytest.raises(InvalidWindow, match=words):
         _at(watched, END_MS).operating_point(Selector(), ask)
+
+
+@pytest.mark.parametrize(
+    ("ask", "requested_seconds"),
+    [
+        (WindowAsk(3_600_000, END_MS - 60_000), 3600),
+        (WindowAsk(None, END_MS - 60_000, END_MS + 86_400_000), 86_460),
+    ],
+    ids=["a start and a length", "an end tomorrow"],
+)
+def test_time_to_come_is_no_time_that_was_not_watched(
+    watched: Observed, ask: WindowAsk, requested_seconds: float
+) -> None:
+    reports = _at(watched, END_MS)
+    point = reports.operating_point(Selector(), ask)
+    assert (END_MS / 1000 - 60, END_MS / 1000, requested_seconds) == (
+        point.window.start,
+        point.window.end,
+        point.window.requested_seconds,
+    )
+    assert (1, 0) == (point.coverage.ratio, point.coverage.gap_seconds)
+    series = reports.concurrency(Selector(), ask, 10_000)
+    assert [0.0] * 6 == [one.gap_seconds for one in series.points]
+    assert "coverage_low" not in [warning.code for warning in point.warnings]
+
+
+def test_what_may_not_be_written_yet_is_left_out_and_what_is_written_counts(watched: Observed) -> None:
+    ask = WindowAsk(None, END_MS - 60_000, END_MS + 60_000)
+    behind = _at(watched, END_MS + 2_000).operating_point(Selector(), ask)
+    assert (END_MS / 1000, 1) == (behind.window.end, behind.coverage.ratio)
+    later = _at(watched, END_MS + 10_000).operating_point(Selector(), ask)
+    assert (END_MS / 1000 + 7, 7) == (later.window.end, later.coverage.gap_seconds)
+
+
+def test_a_target_whose_first_figures_are_still_to_come_says_when_they_come(watched: Observed) -> None:
+    point = _at(watched, START_MS + 4_000).operating_point(Selector(), WindowAsk())
+    assert "No data yet: watched for 4 s so far; the first figures come within 10 s" == point.sentence
+    past = WindowAsk(None, START_MS - 60_000, START_MS - 30_000)
+    assert "no scrape was made" in _at(watched, START_MS + 4_000).operating_point(Selector(), past).sentence
+
+
+def test_after_ten_seconds_there_is_a_figure(watched: Observed) -> None:
+    point = _at(watched, START_MS + 10_000).operating_point(Selector(), WindowAsk())
+    assert (5, 1) == (point.window.seconds, point.coverage.ratio)
+
+
+def test_an_outage_before_the_window_is_no_doubt_about_the_window(tmp_path: Path) -> None:
+    store = Store(Database.open(str(tmp_path / "outage.db"), read_only=False, create=True))
+    simulation = Simulation(scenarios.steady(4), start_ms=START_MS)
+    observer = Observer(TargetRecord(NAME, "http://127.0.0.1:1"))
+    watched_seconds = (*range(60), *range(240, 300))
+    steps = [
+        observer.observe(scrape(simulation, NAME, START_MS + 1000 * second, 1000, Lane.FULL))
+        for second in watched_seconds
+    ]
+    store.save_target(observer.record)
+    store.append(NAME, steps)
+    reports = Reports(store, ManualClock(START_MS + 300_000))
+
+    def doubts(start_ms: int, end_ms: int) -> dict[str, str]:
+        point = reports.operating_point(Selector(), WindowAsk(None, START_MS + start_ms, START_MS + end_ms))
+        return {one.code: one.detail for one in point.warnings}
+
+    assert not {"missing_while_busy", "uncovered_tokens", "coverage_low"} & set(doubts(240_000, 250_000))
+    assert {"uncovered_tokens", "coverage_low"} <= set(doubts(0, 300_000))
 
 
 def test_a_window_before_everything_has_no_data_and_says_so(watched: Observed) -> None:
@@ -136,7 +209,8 @@ def test_the_timeline_adds_up_to_the_window(watched: Observed) -> None:
 
 def test_too_fine_a_step_is_refused(watched: Observed) -> None:
     with pytest.raises(InvalidWindow, match="points"):
-        _at(watched, END_MS).concurrency(Selector(), WindowAsk(None, START_MS, START_MS + 20_000_000), 1000)
+        now_ms = START_MS + 20_000_000
+        _at(watched, now_ms).concurrency(Selector(), WindowAsk(None, START_MS, now_ms), 1000)
 
 
 def test_two_targets_add_and_their_windows_too(tmp_path: Path) -> None:

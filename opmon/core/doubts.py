@@ -23,15 +23,33 @@ share of output tokens outside all rates is worth a warning."""
 LOW_COVERAGE = 0.9
 
 
-def missing_while_busy(sums: Sums) -> tuple[float, float] | None:
-    """Mean running while unobserved and while observed, if the first shows the point to be a lower bound."""
+def missing_while_busy(sums: Sums, unobserved_seconds: float) -> tuple[float, float] | None:
+    """Mean running while unobserved and while observed, if the first shows the point to be a lower bound.
+
+    Only the part of what was missed that lies in the window counts: see `inside_ratio`.
+    """
     if not sums.spanned_ms:
         return None
     missed = 1000 * sums.spanned_running_seconds / sums.spanned_ms
     observed = mean(sums.running, Weighting.TIME) or 0.0
     seen_seconds = sum(level * ms for level, ms in sums.running.items()) / 1000
-    material = sums.spanned_running_seconds >= MATERIAL_SHARE * (seen_seconds + sums.spanned_running_seconds)
+    lost_seconds = sums.spanned_running_seconds * inside_ratio(sums, unobserved_seconds)
+    material = lost_seconds > 0 and lost_seconds >= MATERIAL_SHARE * (seen_seconds + lost_seconds)
     return (missed, observed) if missed > MISSING_FACTOR * observed and material else None
+
+
+def inside_ratio(sums: Sums, unobserved_seconds: float) -> float:
+    """The share of the spanned time that the window itself did not observe.
+
+    A pair belongs to the window of its later scrape, so the first one may span hours before the window; and each
+    spans a bit of observed time at both of its ends.
+    """
+    return min(1.0, 1000 * unobserved_seconds / sums.spanned_ms) if sums.spanned_ms else 1.0
+
+
+def unobserved_seconds(coverage: Coverage) -> float:
+    """How much of the window nobody saw."""
+    return coverage.gap_seconds + coverage.down_seconds + coverage.invalid_seconds
 
 
 def warnings(
@@ -45,8 +63,8 @@ def warnings(
     told = [
         _epochs(window, epochs),
         _coverage(coverage),
-        _missing(sums),
-        _uncovered(sums),
+        _missing(sums, unobserved_seconds(coverage)),
+        _uncovered(sums, unobserved_seconds(coverage)),
         _stalled(coverage),
         _bounds(sums),
         *(Warning_(check.code, check.detail) for check in found if check.agrees is False),
@@ -69,24 +87,26 @@ def _coverage(coverage: Coverage) -> Warning_ | None:
     return Warning_("coverage_low", f"only {percent(coverage.ratio)} of the window was observed")
 
 
-def _missing(sums: Sums) -> Warning_ | None:
-    found = missing_while_busy(sums)
+def _missing(sums: Sums, unobserved: float) -> Warning_ | None:
+    found = missing_while_busy(sums, unobserved)
     if found is None:
         return None
     missed, observed = found
     detail = (
-        f"by the counters {missed:.2f} requests ran on average over {sums.spanned_ms / 1000:.0f} s that were not "
+        f"by the counters {missed:.2f} requests ran on average over {min(sums.spanned_ms / 1000, unobserved):.0f} s that were not "
         f"observed, against {observed:.2f} while observed: the operating point is a lower bound"
     )
     return Warning_("missing_while_busy", detail)
 
 
-def _uncovered(sums: Sums) -> Warning_ | None:
+def _uncovered(sums: Sums, unobserved: float) -> Warning_ | None:
     tokens = sums.increases.get("generation_tokens")
-    total = sums.uncovered_tokens + (tokens.total if tokens else 0.0)
-    if sums.uncovered_tokens <= 0 or sums.uncovered_tokens < MATERIAL_SHARE * total:
+    inside = inside_ratio(sums, unobserved)
+    # Where less than half of the spanned time is the window's, its larger part lies before the window.
+    missed = sums.uncovered_tokens * (inside if inside < 0.5 else 1.0)
+    if missed <= 0 or missed < MATERIAL_SHARE * (missed + (tokens.total if tokens else 0.0)):
         return None
-    detail = f"{sums.uncovered_tokens:.0f} output tokens were generated while nothing was observed; they are in no rate"
+    detail = f"{missed:.0f} output tokens were generated while nothing was observed; they are in no rate"
     return Warning_("uncovered_tokens", detail)
 
 

@@ -54,7 +54,7 @@ def operating_point(
     reached = replace(ceiling, reached_ratio=reached_ratio(sums, ceiling.requests))
     found = queue(sums)
     checked = checks(sums, Beside(pulse_interval_ms, engines, ceiling.requests, alias_doubles))
-    lower_bound = doubts.missing_while_busy(sums)
+    lower_bound = doubts.missing_while_busy(sums, doubts.unobserved_seconds(covered))
     return OperatingPoint(
         window=window,
         selector=selector,

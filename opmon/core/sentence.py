@@ -27,6 +27,13 @@ def sentence(sums: Sums, coverage: Coverage, ceiling: CeilingAnswer, *, lower_bo
     return f"{text}; a lower bound: more was running while it was not observed" if lower_bound else text
 
 
+def not_yet(watched_ms: int, within_ms: int) -> str:
+    """What is said of a target whose first scrapes are in no window yet."""
+    return (
+        f"No data yet: watched for {watched_ms // 1000} s so far; the first figures come within {within_ms // 1000} s"
+    )
+
+
 def percent(ratio: float) -> str:
     """A share in whole percent, rounded down: it claims no more than was so, and never nothing where there was some."""
     whole = math.floor(100 * ratio + _ROUNDING)

@@ -20,12 +20,13 @@ from opmon.core.curve import live_curve
 from opmon.core.model import TargetRecord, View
 from opmon.core.operating_point import operating_point
 from opmon.core.recommend import live_point, recommend
+from opmon.core.sentence import not_yet
 from opmon.core.source import Source
 from opmon.core.sums import Sums, add
 from opmon.core.turn import turn
 from opmon.errors import InvalidWindow
 from opmon.reports.asks import STEPS_MS, RecommendationAsk, WindowAsk, core_ask, declared_mix, resolve_window
-from opmon.reports.selection import refuse_unknown_scope, select_targets
+from opmon.reports.selection import candidates, refuse_unknown_scope, select_targets
 from opmon.reports.shapes import (
     alias_doubles_of,
     ceiling_answer,
@@ -40,6 +41,8 @@ DEFAULT_WINDOW_MS = 7 * 86_400_000
 MAX_POINTS = 11_000
 DEFAULT_POINTS = 400
 MEMO_ENTRIES = 256
+FIRST_FIGURES_MS = 10_000
+"""The grid of short windows and the time to commit are over by then, and the first scrape is in a window."""
 
 Answer = TypeVar("Answer")
 
@@ -62,12 +65,14 @@ class ReportSource(Source, SweepSource, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The targets and the window that an ask resolves to."""
+    """The targets and the window that an ask resolves to. `watched_ms`: for how long they are watched, while that is
+    so short that there may be no figures yet; else None."""
 
     targets: tuple[TargetRecord, ...]
     start_ms: int
     end_ms: int
     requested_ms: int
+    watched_ms: int | None = None
 
     @property
     def window(self) -> Window:
@@ -118,6 +123,10 @@ class Reports:
     def targets(self) -> tuple[answers.TargetStatus, ...]:
         """Every target and how it is, by name."""
         return self._remember(("targets",), lambda: tuple(self._status(t) for t in self._source.targets()))
+
+    def target(self, name: str) -> answers.TargetStatus:
+        """One target and how it is, or was when it was last watched. Raises NotFound."""
+        return self._status(self._source.target(name))
 
     def operating_point(self, selector: Selector, ask: WindowAsk) -> OperatingPoint:
         """Where the selected servers run, over the window. Raises NotFound and InvalidWindow."""
@@ -219,19 +228,21 @@ class Reports:
     def _choose(self, selector: Selector, ask: WindowAsk) -> _Chosen:
         """The targets that match, and the window on its grid, clipped to the first scrape among them."""
         refuse_unknown_scope(selector)
-        targets = select_targets(self._source.targets(), selector)
+        targets = select_targets(candidates(self._source, selector), selector)
         first_ms = min((t.first_scrape_ms for t in targets if t.first_scrape_ms is not None), default=None)
-        start_ms, end_ms = resolve_window(ask, self.now_ms(), self._default_window_ms, first_ms)
-        requested_ms = end_ms - start_ms
-        if first_ms is not None:
-            start_ms = min(max(start_ms, first_ms), end_ms)
+        now_ms = self.now_ms()
+        seen_ms = min((_seen_until(t) for t in targets), default=0)
+        window = resolve_window(ask, now_ms, self._default_window_ms, first_ms, seen_ms)
+        is_young = window.reaches_now and first_ms is not None and 0 <= now_ms - first_ms < FIRST_FIGURES_MS
         # Beyond the raw rows edges widen to the buckets that are left; what was used is what is reported.
-        bounds = [self._source.window_bounds(view, start_ms, end_ms) for view in self._views(selector, targets)]
+        views = self._views(selector, targets)
+        bounds = [self._source.window_bounds(view, window.start_ms, window.end_ms) for view in views]
         return _Chosen(
             targets,
-            min((start for start, _ in bounds), default=start_ms),
-            max((end for _, end in bounds), default=end_ms),
-            requested_ms,
+            min((start for start, _ in bounds), default=window.start_ms),
+            max((end for _, end in bounds), default=window.end_ms),
+            window.requested_ms,
+            now_ms - first_ms if is_young and first_ms is not None else None,
         )
 
     def _views(self, selector: Selector, targets: Sequence[TargetRecord]) -> list[View]:
@@ -264,7 +275,7 @@ class Reports:
         return tuple(epoch_span(epoch) for epoch in epochs)
 
     def _operating_point(self, selector: Selector, chosen: _Chosen) -> OperatingPoint:
-        return operating_point(
+        point = operating_point(
             self._per_epoch(selector, chosen),
             window=self._window_of_all(chosen),
             selector=selector,
@@ -274,6 +285,9 @@ class Reports:
             engines=engines_of(chosen.targets, selector),
             alias_doubles=alias_doubles_of(chosen.targets),
         )
+        if chosen.watched_ms is None or point.coverage.gap_seconds < point.window.seconds:
+            return point
+        return replace(point, sentence=not_yet(chosen.watched_ms, FIRST_FIGURES_MS))
 
     def _window_of_all(self, chosen: _Chosen) -> Window:
         """With scope `replica` the targets' occupancies add, and so do their windows."""
@@ -305,6 +319,13 @@ class Reports:
     def _status(self, target: TargetRecord) -> answers.TargetStatus:
         epochs = self._source.epochs(target.name, target.last_scrape_ms or 0, (target.last_scrape_ms or 0) + 1)
         return target_status(target, epochs[-1].start_ms if epochs else None)
+
+
+def _seen_until(target: TargetRecord) -> int:
+    """The end of the newest stratum of a target that is in the database; 0 where there is none."""
+    if target.last_scrape_ms is None:
+        return 0
+    return target.last_scrape_ms - target.last_scrape_ms % target.pulse_interval_ms + target.pulse_interval_ms
 
 
 def _current_only(per_epoch: Mapping[int, Sums]) -> dict[int, Sums]:

@@ -370,6 +370,16 @@ def test_missing_while_busy_makes_the_point_a_lower_bound() -> None:
     assert "8.00 requests ran on average over 60 s" in found.warnings[0].detail
 
 
+def test_what_was_missed_before_the_window_is_not_told_of_the_window() -> None:
+    spanned = {"spanned_ms": 187_000, "spanned_running_seconds": 1496.0, "uncovered_tokens": 4800.0}
+    whole = point(observed({1: 10_000}, **spanned), seconds=10)
+    assert [] == codes(whole)
+    assert "lower bound" not in whole.sentence
+    partly = {one.code: one.detail for one in point(observed({1: 7000}, **spanned), seconds=10).warnings}
+    assert "8.00 requests ran on average over 3 s" in partly["missing_while_busy"]
+    assert partly["uncovered_tokens"].startswith("77 output tokens")  # 4800 of 187 s, 3 s of them in the window
+
+
 def test_missing_as_busy_as_ever_is_no_lower_bound() -> None:
     sums = observed({2: 600_000}, spanned_ms=60_000, spanned_running_seconds=150.0)
 
