@@ -39,7 +39,7 @@ def report(  # noqa: PLR0913 - one parameter an option
     selector = selector_of(target, model, engine_index, scope, fleet)
     with open_reports(database) as reports:
         point = reports.operating_point(selector, window_of(window, start, end))
-        statuses = [s for s in reports.targets() if target in (None, s.name)]
+        statuses = reports.targets() if target is None else (reports.target(target),)
     if output == "json":
         click.echo(as_json(point))
     else:

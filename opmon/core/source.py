@@ -19,6 +19,10 @@ class Source(Protocol):
         """All targets that are not removed, by name."""
         ...
 
+    def target(self, name: str) -> TargetRecord:
+        """One target, removed or not. Raises NotFound naming those that exist."""
+        ...
+
     def window(self, view: View, start_ms: int, end_ms: int) -> Mapping[int, Sums]:
         """Exact sums of the window, per epoch number (0 before the first answer). Empty where nothing was attempted."""
         ...

@@ -12,13 +12,18 @@ import msgspec
 from sqlalchemy import Connection, Row, and_, insert, select, update
 
 from opmon.core.model import Epoch
+from opmon.errors import StoreError
 from opmon.store.schema import EPOCHS
 
 _IDENTITY = msgspec.json.Decoder(dict[str, str])
 
 
 def save(connection: Connection, target: int, epoch: Epoch) -> None:
-    """Keeps an epoch; one of that number that is there already (more of its identity was learnt) is replaced."""
+    """Keeps an epoch. One of that number that began at the same instant is replaced: more of its identity was learnt.
+
+    Raises StoreError where one of that number began at another instant: somebody else began it, and counters of two
+    servers must never be compared as those of one.
+    """
     values = {
         "start_ms": epoch.start_ms,
         "cause": epoch.cause,
@@ -27,8 +32,17 @@ def save(connection: Connection, target: int, epoch: Epoch) -> None:
         "process_start_seconds": epoch.process_start_seconds,
     }
     this_one = and_(EPOCHS.c.target == target, EPOCHS.c.number == epoch.number)
-    if connection.execute(update(EPOCHS).where(this_one).values(**values)).rowcount == 0:
+    start_ms = connection.execute(select(EPOCHS.c.start_ms).where(this_one)).scalar()
+    if start_ms is None:
         connection.execute(insert(EPOCHS).values(target=target, number=epoch.number, **values))
+        return
+    if start_ms != epoch.start_ms:
+        message = (
+            f"epoch {epoch.number} of this target began at {start_ms} ms and not at {epoch.start_ms} ms: another process "
+            "writes under the same name; end one of the two, or give it another name"
+        )
+        raise StoreError(message)
+    connection.execute(update(EPOCHS).where(this_one).values(**values))
 
 
 def read(connection: Connection, target: int, start_ms: int, end_ms: int) -> Sequence[Epoch]:

@@ -116,6 +116,12 @@ def first_stratum(connection: Connection, target: int, from_ms: int) -> int | No
     return connection.execute(chosen).scalar()
 
 
+def last_end(connection: Connection, target: int) -> int | None:
+    """The end of the last stratum that was attempted; None where there is none."""
+    ends = select(ATTEMPTS.c.stratum_ms + ATTEMPTS.c.interval_ms).where(ATTEMPTS.c.target == target)
+    return connection.execute(ends.order_by(ATTEMPTS.c.stratum_ms.desc()).limit(1)).scalar()
+
+
 def recent(connection: Connection, target: int, stall_after_ms: int) -> list[Row]:
     """The rows from which a tracker goes on: up to the last good one, back to the last full scrape, over
     `stall_after_ms` and over all of a stalled stretch at the end. Empty without a good row."""

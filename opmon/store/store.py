@@ -52,7 +52,8 @@ class Store:
     # --- targets --------------------------------------------------------------------------------------------------
 
     def save_target(self, record: TargetRecord) -> None:
-        """Inserts or replaces a target. Where its ceilings changed, what hangs on them is computed again."""
+        """Inserts or replaces a target, but for its first scrape: the earliest stays. Where its ceilings changed, what
+        hangs on them is computed again."""
         with self.database.writing() as connection:
             _save_target(connection, record)
 
@@ -70,6 +71,18 @@ class Store:
         """One target, removed or not. Raises NotFound naming those that exist."""
         with self.database.reading() as connection:
             return targets.read(connection, name)
+
+    def find(self, name: str) -> TargetRecord | None:
+        """One target, removed or not; None where there is none. Whoever writes goes on from it, never from a blank."""
+        with self.database.reading() as connection:
+            return targets.find(connection, name)
+
+    def end_ms(self, name: str) -> int | None:
+        """From here on new rows of a target follow what is stored; None before the first. Raises NotFound."""
+        with self.database.reading() as connection:
+            front = rollups.frontiers(connection, name)
+            last_end_ms = samples.last_end(connection, front.target)
+            return None if last_end_ms is None else max(last_end_ms, front.raw_from_ms)
 
     # --- what was observed ----------------------------------------------------------------------------------------
 

@@ -23,12 +23,16 @@ _CEILINGS = msgspec.json.Decoder(tuple[Ceiling, ...])
 
 
 def save(connection: Connection, record: TargetRecord) -> int:
-    """Inserts or replaces what is kept of a target; its id."""
+    """Inserts or replaces what is kept of a target; its id. The first scrape stays the earliest that was ever said:
+    whoever writes does not know of all who wrote before."""
     values = _values(record)
-    found = connection.execute(select(TARGETS.c.id).where(TARGETS.c.name == record.name)).scalar()
+    chosen = select(TARGETS.c.id, TARGETS.c.first_scrape_ms).where(TARGETS.c.name == record.name)
+    found = connection.execute(chosen).one_or_none()
     if found is not None:
-        connection.execute(update(TARGETS).where(TARGETS.c.id == found).values(**values))
-        return int(found)
+        first_scrapes = [at_ms for at_ms in (found.first_scrape_ms, record.first_scrape_ms) if at_ms is not None]
+        values["first_scrape_ms"] = min(first_scrapes, default=None)
+        connection.execute(update(TARGETS).where(TARGETS.c.id == found.id).values(**values))
+        return int(found.id)
     frontiers = dict.fromkeys(("rolled_until_ms", "raw_from_ms", "five_minutes_from_ms", "hourly_from_ms"), 0)
     return new_key(connection, TARGETS, **values, **frontiers)
 
