@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from opmon.core.answers import Selector
-from opmon.core.units import parse_duration, parse_instant
-from opmon.errors import InvalidWindow
+from opmon.core.units import parse_duration, parse_window
+from opmon.errors import NotFound
 from opmon.reports import RecommendationAsk, WindowAsk
 
 Format = Annotated[Literal["json", "csv"], Field(description="`csv`: the table of the answer")]
@@ -43,12 +43,18 @@ class SelectorQuery(FormatQuery):
     fleet: str | None = None
     scope: Literal["replica", "fleet"] = "replica"
     epoch: Literal["current", "all"] = "all"
-    window: Annotated[str | None, Field(description="a duration, as 90s, 15m, 6h, 7d; default 7d")] = None
+    window: Annotated[str | None, Field(description="a duration of at least 1s, as 90s, 15m, 6h, 7d; default 7d")] = (
+        None
+    )
     start: Annotated[str | None, Field(description="RFC 3339 or Unix seconds")] = None
     end: Annotated[str | None, Field(description="RFC 3339 or Unix seconds")] = None
 
     def selector(self) -> Selector:
-        """The selector that reports understand."""
+        """The selector that reports understand. Raises NotFound for an empty name: nothing is called so."""
+        for name in ("target", "model", "engine_index"):
+            if getattr(self, name) == "":
+                message = f"{name} is given and empty: nothing is called ''; leave it out to select all"
+                raise NotFound(message)
         return Selector(
             target=self.target,
             model=self.model,
@@ -62,14 +68,7 @@ class SelectorQuery(FormatQuery):
 
     def window_ask(self) -> WindowAsk:
         """The window that reports understand. Raises InvalidWindow where window, start and end contradict."""
-        if self.window is not None and self.start is not None and self.end is not None:
-            message = "give window, or start and end; all three at once contradict each other"
-            raise InvalidWindow(message)
-        return WindowAsk(
-            window_ms=None if self.window is None else parse_duration(self.window),
-            start_ms=None if self.start is None else parse_instant(self.start),
-            end_ms=None if self.end is None else parse_instant(self.end),
-        )
+        return WindowAsk(*parse_window(self.window, self.start, self.end))
 
 
 class ConcurrencyQuery(SelectorQuery):

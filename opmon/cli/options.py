@@ -60,7 +60,7 @@ def window_options(command: Command) -> Command:
     for option in (
         click.option("--end", metavar="T", help="End of the window: RFC 3339 or Unix seconds. [default: now]"),
         click.option("--start", metavar="T", help="Start of the window: RFC 3339 or Unix seconds."),
-        click.option("--window", metavar="DURATION", help="How far back: 90s, 15m, 6h, 7d. [default: 7d]"),
+        click.option("--window", metavar="DURATION", help="How far back, at least 1s: 90s, 15m, 6h, 7d. [default: 7d]"),
     ):
         command = option(command)
     return command
@@ -69,19 +69,20 @@ def window_options(command: Command) -> Command:
 def selector_of(
     target: str | None, model: str | None, engine_index: str | None, scope: str, fleet: str | None
 ) -> Selector:
-    """The selector that the options describe."""
+    """The selector that the options describe. Raises NotFound for an empty name: nothing is called so."""
     from opmon.core.answers import Selector
+    from opmon.errors import NotFound
 
+    for option, name in (("--target", target), ("--model", model), ("--engine-index", engine_index)):
+        if name == "":
+            message = f"{option} is given and empty: nothing is called ''; leave it out to select all"
+            raise NotFound(message)
     return Selector(target=target, model=model, engine_index=engine_index, scope=scope, fleet=fleet)
 
 
 def window_of(window: str | None, start: str | None, end: str | None) -> WindowAsk:
     """The window that the options describe. Raises InvalidWindow."""
-    from opmon.core.units import parse_duration, parse_instant
+    from opmon.core.units import parse_window
     from opmon.reports import WindowAsk
 
-    return WindowAsk(
-        parse_duration(window) if window else None,
-        parse_instant(start) if start else None,
-        parse_instant(end) if end else None,
-    )
+    return WindowAsk(*parse_window(window, start, end))
