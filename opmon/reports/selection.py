@@ -1,15 +1,28 @@
 """Which targets a selector means, and what is refused.
 
-Contains no reading: the targets arrive as an argument.
+Contains no numbers: the targets alone, from whoever keeps them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from opmon.core.answers import Selector
 from opmon.core.model import TargetRecord
 from opmon.errors import ConfigError, NotFound
+
+
+class Named(Protocol):
+    """Who keeps the targets."""
+
+    def targets(self) -> Sequence[TargetRecord]:
+        """All targets that are watched, by name."""
+        ...
+
+    def target(self, name: str) -> TargetRecord:
+        """One target, watched or not; raises NotFound."""
+        ...
 
 
 def refuse_unknown_scope(selector: Selector) -> None:
@@ -22,6 +35,17 @@ def refuse_unknown_scope(selector: Selector) -> None:
     if selector.scope != "replica" or selector.epoch not in ("all", "current"):
         message = f"scope is replica (not {selector.scope!r}), epoch is all or current (not {selector.epoch!r})"
         raise ConfigError(message)
+
+
+def candidates(source: Named, selector: Selector) -> Sequence[TargetRecord]:
+    """The targets to choose from: those that are watched; a target that is named counts too when it no longer is."""
+    watched = source.targets()
+    if selector.target is None or any(target.name == selector.target for target in watched):
+        return watched
+    try:
+        return [source.target(selector.target)]
+    except NotFound:
+        return watched
 
 
 def select_targets(targets: Sequence[TargetRecord], selector: Selector) -> tuple[TargetRecord, ...]:

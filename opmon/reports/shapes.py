@@ -11,7 +11,7 @@ from dataclasses import replace
 from opmon.core import answers
 from opmon.core.answers import CeilingAnswer, EpochSpan, Selector
 from opmon.core.cells import Cell, Sweep, SweepImport
-from opmon.core.model import Ceiling, Epoch, TargetRecord
+from opmon.core.model import Ceiling, Epoch, Health, State, TargetRecord
 from opmon.core.occupancy import mean as occupancy_mean
 from opmon.core.sums import Sums, TimelinePoint, add
 
@@ -58,7 +58,9 @@ def alias_doubles_of(targets: Sequence[TargetRecord]) -> str | None:
 
 
 def target_status(target: TargetRecord, epoch_start_ms: int | None) -> answers.TargetStatus:
-    """A target as answers tell it."""
+    """A target as answers tell it. Of one that is watched no more nobody knows how it is now."""
+    if target.removed_ms is not None:
+        target = replace(target, health=Health.UNKNOWN, state=State.GAP, last_error="")
     return answers.TargetStatus(
         name=target.name,
         url=target.url,
