@@ -11,25 +11,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from opmon.core.names import name_fault, quoted
+
+MOST_TOKENS = MOST_PER_SECOND = MOST_MILLISECONDS = 1e9
+MOST_CONCURRENCY = 1e6
+MOST_SECONDS = MOST_MILLISECONDS / 1000
+MOST_REQUESTS = MOST_DURATION_SECONDS = 1e9
+MOST_RATIO = 1e6
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that opmon knows: the field of `Cell` it fills, how its text is read, and its unit's factor."""
+    """A column that opmon knows: the field of `Cell` it fills, how its text is read, its unit's factor, and the most
+    that a number in it may be, as it is written: what is above is a mistake, and would be infinite in a product."""
 
     field: str
     read: Callable[[str], object]
     factor: float = 1.0
     aliases: tuple[str, ...] = ()
+    most: float | None = None
 
 
 class Unreadable(ValueError):
     """A value that its column cannot hold; the text says what is expected."""
 
 
-_ENGLISH = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?")
-_PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
-_CONTINENTAL = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?")
+_ENGLISH = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
+_PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
+_CONTINENTAL = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?", re.ASCII)
 
 
 def read_number(text: str, *, decimal_comma: bool = False) -> float:
@@ -43,14 +53,16 @@ def read_number(text: str, *, decimal_comma: bool = False) -> float:
     elif not decimal_comma and _ENGLISH.fullmatch(stripped):
         stripped = stripped.replace(",", "")
     elif _DECIMAL_COMMA.fullmatch(stripped):
-        message = f"{text!r} may be a decimal comma or a thousands separator; write 74.1, or separate columns with `;`"
+        message = (
+            f"{quoted(text)} may be a decimal comma or a thousands separator; write 74.1, or separate columns with `;`"
+        )
         raise Unreadable(message)
     if not _PLAIN.fullmatch(stripped):
-        message = f"{text!r} is not a number"
+        message = f"{quoted(text)} is not a number"
         raise Unreadable(message)
     number = float(stripped)
     if number < 0 or not math.isfinite(number):
-        message = f"{text!r} is not a number of 0 or more"
+        message = f"{quoted(text)} is not a number of 0 or more"
         raise Unreadable(message)
     return number
 
@@ -59,14 +71,9 @@ def read_count(text: str) -> int:
     """A whole number of 0 or more."""
     number = read_number(text)
     if number != int(number):
-        message = f"{text!r} is not a whole number"
+        message = f"{quoted(text)} is not a whole number"
         raise Unreadable(message)
     return int(number)
-
-
-def read_ratio(text: str) -> str:
-    """A share as it stands; it is kept beside the cell and not computed with."""
-    return text.strip()
 
 
 def read_flag(text: str) -> bool:
@@ -76,26 +83,36 @@ def read_flag(text: str) -> bool:
         return True
     if word in ("no", "false", "0", "n"):
         return False
-    message = f"{text!r} is neither yes nor no"
+    message = f"{quoted(text)} is neither yes nor no"
     raise Unreadable(message)
 
 
 def read_instant(text: str) -> float:
     """RFC 3339, a date, or Unix seconds, as Unix seconds; without a zone it is taken as UTC."""
     stripped = text.strip()
-    if re.fullmatch(r"\d{9,11}(\.\d+)?", stripped):
+    if re.fullmatch(r"[0-9]{9,11}(\.[0-9]+)?", stripped):
         return float(stripped)
     try:
         moment = datetime.fromisoformat(stripped)
-    except ValueError as error:
-        message = f"{text!r} is no date; write 2026-11-29 or 2026-11-29T17:00:00Z"
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError) as error:
+        message = f"{quoted(text)} is no date; write 2026-11-29 or 2026-11-29T17:00:00Z"
         raise Unreadable(message) from error
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def read_text(text: str) -> str:
-    """The text without the space around it."""
-    return text.strip()
+    """The text without the space around it; it must be printable, as it becomes a name or stands beside one."""
+    stripped = text.strip()
+    if fault := name_fault(stripped):
+        raise Unreadable(fault)
+    return stripped
+
+
+def refuse_too_much(text: str, value: object, most: float | None) -> None:
+    """Raises Unreadable for a number above what its column holds."""
+    if most is not None and isinstance(value, int | float) and value > most:
+        message = f"{quoted(text)} is more than can be: at most {most:g}"
+        raise Unreadable(message)
 
 
 _MS = 0.001
@@ -107,38 +124,58 @@ COLUMNS: dict[str, Column] = {
         "concurrency",
         read_number,
         aliases=("c", "conc", "max_concurrency", "streams", "clients", "concurrent_requests"),
+        most=MOST_CONCURRENCY,
     ),
     "load_mode": Column("load_mode", read_text),
     "prompt_tokens": Column(
-        "prompt_tokens", read_number, aliases=("isl", "prompt_len", "input_tokens", "input_len", "prompt_length")
+        "prompt_tokens",
+        read_number,
+        aliases=("isl", "prompt_len", "input_tokens", "input_len", "prompt_length"),
+        most=MOST_TOKENS,
     ),
     "output_tokens": Column(
-        "output_tokens", read_number, aliases=("osl", "output_len", "completion_tokens", "output_length")
+        "output_tokens",
+        read_number,
+        aliases=("osl", "output_len", "completion_tokens", "output_length"),
+        most=MOST_TOKENS,
     ),
     "aggregate_tok_s": Column(
         "aggregate",
         read_number,
         aliases=("aggregate", "output_throughput", "aggregate_tokens_per_second", "output_tok_s", "agg_tok_s"),
+        most=MOST_PER_SECOND,
     ),
     "per_stream_tok_s": Column(
-        "per_stream", read_number, aliases=("per_stream", "per_stream_tokens_per_second", "per_request_tok_s")
+        "per_stream",
+        read_number,
+        aliases=("per_stream", "per_stream_tokens_per_second", "per_request_tok_s"),
+        most=MOST_PER_SECOND,
     ),
     "per_stream_method": Column("per_stream_method", read_text),
-    "decode_tok_s": Column("decode", read_number, aliases=("decode", "decode_tokens_per_second")),
-    "ttft_ms": Column("ttft", read_number, _MS, aliases=("ttft_p50_ms", "median_ttft_ms")),
-    "ttft_seconds": Column("ttft", read_number, aliases=("ttft_s",)),
-    "ttft_p95_ms": Column("ttft_p95", read_number, _MS, aliases=("p95_ttft_ms",)),
-    "ttft_p95_seconds": Column("ttft_p95", read_number, aliases=("ttft_p95_s",)),
-    "tpot_ms": Column("tpot", read_number, _MS, aliases=("tpot_p50_ms", "median_tpot_ms")),
-    "e2e_ms": Column("e2e", read_number, _MS, aliases=("mean_e2e_ms", "mean_e2el_ms")),
-    "e2e_seconds": Column("e2e", read_number, aliases=("e2e_s",)),
+    "decode_tok_s": Column("decode", read_number, aliases=("decode", "decode_tokens_per_second"), most=MOST_PER_SECOND),
+    "ttft_ms": Column("ttft", read_number, _MS, aliases=("ttft_p50_ms", "median_ttft_ms"), most=MOST_MILLISECONDS),
+    "ttft_seconds": Column("ttft", read_number, aliases=("ttft_s",), most=MOST_SECONDS),
+    "ttft_p95_ms": Column("ttft_p95", read_number, _MS, aliases=("p95_ttft_ms",), most=MOST_MILLISECONDS),
+    "ttft_p95_seconds": Column("ttft_p95", read_number, aliases=("ttft_p95_s",), most=MOST_SECONDS),
+    "tpot_ms": Column("tpot", read_number, _MS, aliases=("tpot_p50_ms", "median_tpot_ms"), most=MOST_MILLISECONDS),
+    "e2e_ms": Column("e2e", read_number, _MS, aliases=("mean_e2e_ms", "mean_e2el_ms"), most=MOST_MILLISECONDS),
+    "e2e_seconds": Column("e2e", read_number, aliases=("e2e_s",), most=MOST_SECONDS),
     "requests_per_second": Column(
-        "requests_per_second", read_number, aliases=("request_throughput", "req_s", "requests_per_s")
+        "requests_per_second",
+        read_number,
+        aliases=("request_throughput", "req_s", "requests_per_s"),
+        most=MOST_PER_SECOND,
     ),
-    "acceptance_length": Column("acceptance_length", read_number, aliases=("accept_len", "accept_length")),
-    "n": Column("completed_requests", read_count, aliases=("completed", "requests", "num_prompts")),
-    "failed": Column("failed_requests", read_count, aliases=("failed_requests", "errors", "failures")),
-    "duration_seconds": Column("duration_seconds", read_number, aliases=("duration_s", "duration")),
+    "acceptance_length": Column(
+        "acceptance_length", read_number, aliases=("accept_len", "accept_length"), most=MOST_RATIO
+    ),
+    "n": Column("completed_requests", read_count, aliases=("completed", "requests", "num_prompts"), most=MOST_REQUESTS),
+    "failed": Column(
+        "failed_requests", read_count, aliases=("failed_requests", "errors", "failures"), most=MOST_REQUESTS
+    ),
+    "duration_seconds": Column(
+        "duration_seconds", read_number, aliases=("duration_s", "duration"), most=MOST_DURATION_SECONDS
+    ),
     "date": Column("measured_at", read_instant, aliases=("measured_at", "time", "timestamp")),
     "session": Column("session", read_text, aliases=("run",)),
     "tool": Column("tool", read_text),
@@ -148,7 +185,7 @@ COLUMNS: dict[str, Column] = {
     "api": Column("api", read_text, aliases=("endpoint",)),
     "streaming": Column("streaming", read_flag, aliases=("stream", "streamed")),
     "token_source": Column("token_source", read_text),
-    "temperature": Column("temperature", read_number),
+    "temperature": Column("temperature", read_number, most=MOST_RATIO),
     "cache_state": Column("cache_state", read_text, aliases=("prefix_cache", "cache")),
 }
 

@@ -9,11 +9,13 @@ import hashlib
 from importlib.resources import files
 
 from opmon.core.cells import SweepImport
+from opmon.core.names import name_fault, quoted
 from opmon.errors import SweepError
 from opmon.sweeps import table
 
 LARGEST_KEPT_BYTES = 8 * 1024 * 1024
-LARGEST_BYTES = 64 * 1024 * 1024
+LARGEST_BYTES = 32 * 1024 * 1024
+"""The most that a benchmark file may have, wherever it comes from."""
 READERS = ("auto", table.READER)
 EXAMPLE_NAME = "example-drafters"
 SUPPORTED = (
@@ -29,10 +31,11 @@ def read_sweep(
     `imported_ms` is left 0: whoever keeps the import knows the time. Raises SweepError.
     """
     if reader not in READERS:
-        raise SweepError(f"there is no reader {reader!r}; there are {', '.join(READERS)}", file=file_name)
+        raise SweepError(f"there is no reader {quoted(reader)}; there are {', '.join(READERS)}", file=file_name)
     if len(data) > LARGEST_BYTES:
-        message = f"the file has {len(data):,} bytes; at most {LARGEST_BYTES:,} are read"
+        message = f"the file is larger than the {LARGEST_BYTES:,} bytes that are read"
         raise SweepError(message, file=file_name)
+    configuration, content = _said("configuration", configuration), _said("content", content)
     text = _text(data, file_name)
     if reader == "auto" and not table.looks_like_table(text):
         raise SweepError(f"this is {_guess(text)}; what can be read is {SUPPORTED}", file=file_name)
@@ -52,6 +55,14 @@ def read_sweep(
 def example_sweep_bytes() -> bytes:
     """The example sweep as a file: two configurations of one model, measured on the same day."""
     return files("opmon.sweeps").joinpath("data", f"{EXAMPLE_NAME}.csv").read_bytes()
+
+
+def _said(what: str, name: str | None) -> str | None:
+    """A name that was given beside the file, trimmed. Raises SweepError."""
+    trimmed = name.strip() if name is not None else None
+    if trimmed is not None and (fault := name_fault(trimmed)):
+        raise SweepError(f"the {what} given beside the file: {fault}")
+    return trimmed
 
 
 def _text(data: bytes, file_name: str) -> str:

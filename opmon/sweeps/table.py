@@ -14,14 +14,27 @@ from io import StringIO
 from typing import Any
 
 from opmon.core.cells import DECODE_ONLY_METHODS, Cell
+from opmon.core.names import escaped
 from opmon.errors import SweepError
-from opmon.sweeps.columns import AMBIGUOUS, COLUMNS, Unreadable, known_name, plain_name, read_number
+from opmon.sweeps.columns import (
+    AMBIGUOUS,
+    COLUMNS,
+    Unreadable,
+    known_name,
+    plain_name,
+    read_number,
+    refuse_too_much,
+)
 
 READER, READER_VERSION = "table", 1
 DELIMITERS = (",", ";", "\t")
-_UNKNOWN_WORDS = ("", "-", "–", "n/a", "na", "nan", "null", "none", "?")
+_UNKNOWN_WORDS = ("", "-", "–", "n/a", "na", "null", "none", "?")
+# What programs write where a computation had nothing to work on: missing too, but nobody said so on purpose.
+_NO_NUMBER_WORDS = ("nan", "+nan", "-nan")
 MOST_ROWS = 10_000
+MOST_HEADER = 200
 _UNLIMITED_WORDS = ("inf", "infinity", "unlimited")
+_CSV_WORDS = {"unexpected end of data": 'a quote (") is opened and never closed'}
 _SPEEDS = ("aggregate_tok_s", "per_stream_tok_s", "decode_tok_s")
 
 
@@ -45,13 +58,17 @@ class _Header:
 
 def looks_like_table(text: str) -> bool:
     """Whether the first line that is no comment is a header with a speed or a concurrency in it."""
-    line = next(_lines(text), (0, ""))[1]
-    return any(known_name(field) in (*_SPEEDS, "concurrency") for field in _fields(line, _delimiter(line)))
+    line = next(_numbered(text), (0, ""))[1]
+    try:
+        fields = next(csv.reader([line], delimiter=_delimiter(line)), [])
+    except csv.Error:
+        return False
+    return any(known_name(field) in (*_SPEEDS, "concurrency") for field in fields)
 
 
 def read_table(text: str, file_name: str, *, configuration: str | None = None, content: str | None = None) -> Table:
     """Reads a table. `configuration` and `content` stand in where the table has no such column. Raises SweepError."""
-    lines = list(_lines(text))
+    lines = list(_numbered(text))
     if not lines:
         raise SweepError("the file has no header line", file=file_name)
     if len(lines) > MOST_ROWS + 1:
@@ -62,13 +79,11 @@ def read_table(text: str, file_name: str, *, configuration: str | None = None, c
         raise SweepError(message, file=file_name)
     # A table that separates its columns by `;` may write decimal commas; one such number says that it does.
     decimal_comma = _delimiter(lines[0][1]) == ";" and any(re.search(r"\d,\d", line) for _, line in lines[1:])
-    header = _read_header(lines[0][1], file_name, decimal_comma=decimal_comma)
+    rows = _rows(text, _delimiter(lines[0][1]), file_name)
+    header = _read_header(next(rows, (0, []))[1], file_name, _delimiter(lines[0][1]), decimal_comma=decimal_comma)
     _check_header(header, file_name, configuration)
     notes: list[str] = []
-    cells = [
-        _read_row(fields, number, header, file_name, (configuration, content), notes)
-        for number, fields in _rows(text, header.delimiter)
-    ]
+    cells = [_read_row(fields, number, header, file_name, (configuration, content), notes) for number, fields in rows]
     if not cells:
         raise SweepError("the file has a header and no rows", file=file_name)
     if header.extra:
@@ -76,9 +91,15 @@ def read_table(text: str, file_name: str, *, configuration: str | None = None, c
     return Table(tuple(cells), tuple(dict.fromkeys(notes)))
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def _lines(text: str) -> list[str]:
+    """The lines as every program sees them. `str.splitlines` would end them at form feeds and separators too, which
+    then could not be refused in a name."""
+    return re.split(r"\r\n|\r|\n", text)
+
+
+def _numbered(text: str) -> Iterator[tuple[int, str]]:
     """Lines that are neither empty nor a comment, with their numbers."""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(_lines(text), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             yield number, line
 
@@ -87,36 +108,37 @@ def _delimiter(header: str) -> str:
     return max(DELIMITERS, key=header.count)
 
 
-def _fields(line: str, delimiter: str) -> list[str]:
-    return next(csv.reader([line], delimiter=delimiter), [])
+def _rows(text: str, delimiter: str, file_name: str) -> Iterator[tuple[int, list[str]]]:
+    """Header and rows, each with the line that it begins in. Comments are blanked so that line numbers stay right.
+
+    Raises SweepError for a quote that is never closed: what follows it would be taken for one field.
+    """
+    blanked = "\n".join("" if line.lstrip().startswith("#") else line for line in _lines(text))
+    reader = csv.reader(StringIO(blanked), delimiter=delimiter, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            message = f"the row cannot be read: {_CSV_WORDS.get(str(error), str(error))}"
+            raise SweepError(message, file=file_name, row=number) from error
+        if any(field.strip() for field in fields):
+            yield number, fields
 
 
-def _rows(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """The rows below the header with the line they end in. Comments are blanked so that line numbers stay right."""
-    blanked = "\n".join("" if line.lstrip().startswith("#") else line for line in text.splitlines())
-    reader = csv.reader(StringIO(blanked), delimiter=delimiter)
-    is_header = True
-    for fields in reader:
-        if not any(field.strip() for field in fields):
-            continue
-        if is_header:
-            is_header = False
-            continue
-        yield reader.line_num, fields
-
-
-def _read_header(line: str, file_name: str, *, decimal_comma: bool) -> _Header:
+def _read_header(fields: Sequence[str], file_name: str, delimiter: str, *, decimal_comma: bool) -> _Header:
     known: dict[int, str] = {}
     extra: dict[int, str] = {}
-    delimiter = _delimiter(line)
-    for place, field in enumerate(_fields(line, delimiter)):
+    for place, field in enumerate(fields):
         name = known_name(field)
         if name is None:
             if plain_name(field) in AMBIGUOUS:
                 raise SweepError(
                     f"what does this column hold: {AMBIGUOUS[plain_name(field)]}", file=file_name, field=field
                 )
-            extra[place] = field.strip().strip("\ufeff") or f"column {place + 1}"
+            extra[place] = escaped(field.strip().strip("\ufeff"))[:MOST_HEADER] or f"column {place + 1}"
         elif any(COLUMNS[name].field == COLUMNS[other].field for other in known.values()):
             raise SweepError(f"two columns mean {name}", file=file_name, field=field)
         else:
@@ -143,33 +165,34 @@ def _read_row(
     defaults: tuple[str | None, str | None],
     notes: list[str],
 ) -> Cell:
-    if len(fields) > len(header.known) + len(header.extra):
-        message = f"the row has {len(fields)} fields and the header {len(header.known) + len(header.extra)}"
+    width = len(header.known) + len(header.extra)
+    if len(fields) != width:
+        message = f"the row has {len(fields)} fields and the header {width}"
         raise SweepError(message, file=file_name, row=number)
     values: dict[str, Any] = {}
     for place, name in header.known.items():
-        text = fields[place] if place < len(fields) else ""
-        if text.strip().lower() in _UNKNOWN_WORDS:
-            continue
-        if name == "concurrency" and text.strip().lower() in _UNLIMITED_WORDS:
+        word = fields[place].strip().lower()
+        if word in _NO_NUMBER_WORDS:
+            notes.append(f"row {number}: {name} is {word}, taken as not measured")
+        elif name == "concurrency" and word in _UNLIMITED_WORDS:
             values["concurrency_source"] = "unlimited"
-            continue
-        column = COLUMNS[name]
-        try:
-            value = (
-                read_number(text, decimal_comma=header.decimal_comma)
-                if column.read is read_number
-                else column.read(text)
-            )
-        except Unreadable as error:
-            raise SweepError(str(error), file=file_name, row=number, field=name) from error
-        values[column.field] = value * column.factor if isinstance(value, float) and column.factor != 1 else value
-    extra = {
-        name: fields[place].strip()
-        for place, name in header.extra.items()
-        if place < len(fields) and fields[place].strip()
-    }
+        elif word not in _UNKNOWN_WORDS:
+            values[COLUMNS[name].field] = _value(fields[place], number, name, header, file_name)
+    extra = {name: escaped(fields[place].strip()) for place, name in header.extra.items() if fields[place].strip()}
     return _cell(values, extra, number, file_name, defaults, notes)
+
+
+def _value(text: str, number: int, name: str, header: _Header, file_name: str) -> object:
+    """What stands in a field, in the unit of its cell."""
+    column = COLUMNS[name]
+    try:
+        value = (
+            read_number(text, decimal_comma=header.decimal_comma) if column.read is read_number else column.read(text)
+        )
+        refuse_too_much(text, value, column.most)
+    except Unreadable as error:
+        raise SweepError(str(error), file=file_name, row=number, field=name) from error
+    return value * column.factor if isinstance(value, float) and column.factor != 1 else value
 
 
 def _cell(
@@ -193,6 +216,9 @@ def _cell(
     _place_per_stream(values, number, notes)
     if "concurrency" in values:
         values.setdefault("load_mode", "closed")
+    elif "concurrency_source" not in values:
+        values["concurrency_source"] = "unknown"
+        notes.append(f"row {number}: the concurrency is not known, so the cell is kept and compared with no other")
     flags = ("failed_requests",) if values.get("failed_requests") else ()
     return Cell(**values, source_file=file_name, source_row=number, flags=flags, extra=extra)
 

@@ -37,6 +37,10 @@ def test_levels_and_seconds_are_read_as_milliseconds(text: str) -> None:
         ("level,seconds\n1,0\n", "no time in it"),
         ("level,seconds\n", "no time in it"),
         ("level,seconds\n99999999,5\n", "more than any server"),
+        ("level,seconds\n1e300,5\n", "more than any server"),
+        ("level,seconds\n1,1e300\n", "row 2, field 'seconds'"),
+        ('level,seconds\n1,"5\n', "cannot be read as CSV"),
+        (f"level,seconds\n1,{'5' * 131_073}\n", "row 2: cannot be read as CSV"),
     ],
 )
 def test_a_fault_names_file_row_and_field(text: str, words: str) -> None:
@@ -55,3 +59,13 @@ def test_any_bytes_are_read_or_refused_in_words(data: bytes) -> None:
         words = str(error)
 
     assert bool(words) != (milliseconds > 0)
+
+
+@given(st.lists(st.sampled_from(['"', ",", "\n", "1", "1e308", "1e300", "nan", "٤", "\x00", "-"]), max_size=30))
+def test_any_awkward_values_are_read_or_refused_in_words(parts: list[str]) -> None:
+    words, occupancy = "", {}
+    try:
+        occupancy = read_occupancy(("level,seconds\n" + "".join(parts)).encode(), "any")
+    except ConfigError as error:
+        words = str(error)
+    assert bool(words) != (sum(occupancy.values()) > 0)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from opmon.core.cells import Cell
 from opmon.errors import SweepError
-from opmon.sweeps.columns import Unreadable, read_number
-from opmon.sweeps.detect import example_sweep_bytes, read_sweep
+from opmon.sweeps.columns import COLUMNS, Unreadable, read_number, refuse_too_much
+from opmon.sweeps.detect import LARGEST_BYTES, example_sweep_bytes, read_sweep
 
 HEADER = "config,content,concurrency,aggregate_tok_s"
 
@@ -212,12 +212,18 @@ def test_repeats_of_a_row_are_all_kept() -> None:
     assert 2 == len(read(f"{HEADER}\nold,code,1,5\nold,code,1,5\n"))
 
 
+def outcome(data: bytes, reader: str = "auto") -> tuple[str, tuple[Cell, ...]]:
+    """The words of the refusal, or the cells."""
+    try:
+        return "", read_sweep(data, "any", reader=reader).cells
+    except SweepError as error:
+        return str(error), ()
+
+
 def told(data: bytes) -> str:
     """The words of the refusal, or the names of the configurations that were read."""
-    try:
-        return " ".join(cell.configuration for cell in read_sweep(data, "any").cells)
-    except SweepError as error:
-        return str(error)
+    words, cells = outcome(data)
+    return words or " ".join(cell.configuration for cell in cells)
 
 
 @given(st.binary(max_size=300))
@@ -247,3 +253,141 @@ def test_a_table_of_single_requests_is_refused_in_words() -> None:
     rows = "".join(f"a,code,{1 + number % 8},100.0\n" for number in range(10_001))
     with pytest.raises(SweepError, match="at most 10000"):
         read_sweep(f"config,content,concurrency,aggregate_tok_s\n{rows}".encode(), "requests.csv")
+
+
+def test_a_quote_that_is_never_closed_is_refused_by_its_row() -> None:
+    with pytest.raises(SweepError, match="never closed") as caught:
+        read(f'{HEADER}\nold,code,1,5\n"new,code,1,5\nnew,code,4,5\nnew,code,8,5\n')
+
+    assert 3 == caught.value.row
+
+
+def test_a_field_longer_than_a_reader_takes_is_refused_by_its_row() -> None:
+    with pytest.raises(SweepError) as caught:
+        read(f"{HEADER}\nold,code,1,5\n{'x' * 131_073},code,4,5\n")
+
+    assert ("made.csv", 3) == (caught.value.file, caught.value.row)
+
+
+@pytest.mark.parametrize("row", ["old,code,1", "old,code,1,5,6"])
+def test_a_row_that_is_shorter_or_longer_than_the_header_is_refused(row: str) -> None:
+    with pytest.raises(SweepError, match="and the header 4") as caught:
+        read(f"{HEADER}\nold,code,1,5\n{row}\n")
+
+    assert 3 == caught.value.row
+
+
+def test_a_line_break_within_quotes_belongs_to_the_field_and_the_row_begins_where_it_begins() -> None:
+    cells = read(f'{HEADER},note\nold,code,1,5,"two\nlines"\nold,code,4,6,\n')
+
+    assert [(2, {"note": r"two\nlines"}), (4, {})] == [(cell.source_row, cell.extra) for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("column", "most"),
+    [
+        ("aggregate_tok_s", 1e9),
+        ("per_stream_tok_s", 1e9),
+        ("decode_tok_s", 1e9),
+        ("prompt_tokens", 1e9),
+        ("output_tokens", 1e9),
+        ("ttft_ms", 1e9),
+        ("tpot_ms", 1e9),
+        ("n", 1e9),
+    ],
+)
+def test_a_number_above_what_can_be_is_refused(column: str, most: float) -> None:
+    speed = "decode_tok_s" if column == "aggregate_tok_s" else "aggregate_tok_s"
+    assert 1 == len(read(f"config,concurrency,{speed},{column}\nold,1,5,{most:.0f}\n"))
+    with pytest.raises(SweepError, match="at most 1e\\+09") as caught:
+        read(f"config,concurrency,{speed},{column}\nold,1,5,1e300\n")
+
+    assert (2, column) == (caught.value.row, caught.value.field)
+
+
+def test_a_concurrency_above_a_million_is_refused() -> None:
+    assert 1e6 == read(f"{HEADER}\nold,code,1000000,5\n")[0].concurrency
+    with pytest.raises(SweepError, match="at most 1e\\+06"):
+        read(f"{HEADER}\nold,code,1000001,5\n")
+
+
+def test_a_speed_that_is_not_a_number_is_missing_and_said() -> None:
+    one = read_sweep(f"{HEADER}\nold,code,1,NaN\n".encode(), "made.csv")
+
+    assert one.cells[0].aggregate is None
+    assert ("row 2: aggregate_tok_s is nan, taken as not measured",) == one.notes
+
+
+def test_a_missing_concurrency_is_unknown_and_said() -> None:
+    one = read_sweep(f"{HEADER}\nold,code,,5\n".encode(), "made.csv")
+
+    assert (None, "unknown") == (one.cells[0].concurrency, one.cells[0].concurrency_source)
+    assert "row 2: the concurrency is not known" in one.notes[0]
+
+
+@pytest.mark.parametrize("column", ["config", "content", "session", "tool", "model", "hardware"])
+@pytest.mark.parametrize("name", ["\x1b]0;pwn\x07", "a\x00b", '"a\nb"', "a\x1cb", "a\u202eb", "x" * 201])
+def test_a_name_that_cannot_be_printed_is_refused_by_row_and_column(column: str, name: str) -> None:
+    names = {"config": "old", "content": "code", "session": "s", "tool": "t", "model": "m", "hardware": "h"}
+    values = {**names, column: name}
+    with pytest.raises(SweepError) as caught:
+        read(f"{','.join(values)},concurrency,aggregate_tok_s\n{','.join(values.values())},1,5\n")
+
+    assert (2, column) == (caught.value.row, caught.value.field)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("said", [{"configuration": "a\nb"}, {"content": "\x1b[2J"}, {"configuration": "  "}])
+def test_a_name_that_is_said_beside_the_file_follows_the_same_rule(said: dict[str, str]) -> None:
+    with pytest.raises(SweepError, match="given beside the file"):
+        read(f"{HEADER}\nold,code,1,5\n", **said)
+
+
+def test_what_a_column_of_ones_own_holds_is_kept_without_what_steers_a_terminal() -> None:
+    (cell,) = read(f"{HEADER},my\x1b[1mnote\nold,code,1,5,bell\x07\n")
+
+    assert {r"my\x1b[1mnote": r"bell\x07"} == cell.extra
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from(["", '"', "1e300", "nan", "inf", "4", "٤", "\x00", "\r", "old", "# x", "9" * 400]),
+            max_size=8,
+        ),
+        max_size=6,
+    ),
+    st.sampled_from(["auto", "table"]),
+    st.sampled_from([",", ";", "\t"]),
+)
+def test_any_table_of_awkward_values_is_read_or_refused_in_words(
+    rows: list[list[str]], reader: str, separator: str
+) -> None:
+    header = ["config", "concurrency", "aggregate_tok_s", "ttft_ms", "date", "streaming"]
+    text = "\n".join(separator.join(row) for row in [header, *rows])
+    words, cells = outcome(text.encode(), reader)
+    assert bool(words) != bool(cells)
+    assert words.isprintable()
+    assert all(cell.configuration.isprintable() and 0 < len(cell.configuration) <= 200 for cell in cells)
+
+
+@given(st.text())
+def test_any_text_that_is_called_a_table_is_read_or_refused_in_words(text: str) -> None:
+    words, cells = outcome(text.encode("utf-8", "replace"), "table")
+    assert bool(words) != bool(cells)
+
+
+@given(st.text())
+def test_any_text_in_any_column_is_read_or_refused(text: str) -> None:
+    for column in COLUMNS.values():
+        try:
+            value = column.read(text)
+            refuse_too_much(text, value, column.most)
+        except Unreadable:
+            continue
+        assert isinstance(value, str | float | int)
+
+
+def test_a_file_above_the_one_limit_is_refused() -> None:
+    with pytest.raises(SweepError, match="larger than the 33,554,432 bytes"):
+        read_sweep(b"x" * (LARGEST_BYTES + 1), "made.csv")
