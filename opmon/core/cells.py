@@ -13,6 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 RAMP_BELOW_RATIO = 0.9
+IMPOSSIBLE_ABOVE_RATIO = 3.0
+"""Medians and skewed requests explain a measured concurrency somewhat above the nominal one, never three times it."""
+SMALLEST_FIGURE, LARGEST_FIGURE = 1e-9, 1e12
+"""Beyond these a speed is no measurement, and quotients of speeds need not be finite."""
 DECODE_ONLY_METHODS = ("decode_only", "decode", "tpot", "itl")
 
 
@@ -124,7 +128,8 @@ def per_stream_speed(cell: Cell) -> float | None:
         return cell.per_stream_p50
     if cell.ttft is None or not cell.tpot or cell.output_tokens is None or cell.output_tokens < 1:
         return None
-    return cell.output_tokens / (cell.ttft + (cell.output_tokens - 1) * cell.tpot)
+    seconds = cell.ttft + (cell.output_tokens - 1) * cell.tpot
+    return cell.output_tokens / seconds if seconds > 0 else None
 
 
 def is_per_stream_derived(cell: Cell) -> bool:
@@ -165,6 +170,22 @@ def measured_concurrency(cell: Cell) -> float | None:
     return None
 
 
+def is_impossible(cell: Cell) -> bool:
+    """Whether the columns say that far more requests were in flight than the clients held: one of them is wrong.
+
+    120 tokens per second of all requests with 12 of each are ten requests; at concurrency 1 there is one. Which of the
+    columns is wrong cannot be told, so neither is evidence.
+    """
+    if not cell.concurrency:
+        return False
+    speed = per_stream_speed(cell) or cell.per_stream
+    in_flight = [
+        cell.requests_per_second * cell.e2e if cell.requests_per_second is not None and cell.e2e is not None else None,
+        cell.aggregate / speed if cell.aggregate is not None and speed else None,
+    ]
+    return any(one is not None and one > IMPOSSIBLE_ABOVE_RATIO * cell.concurrency for one in in_flight)
+
+
 def is_ramp(cell: Cell) -> bool:
     """Whether the cell's aggregate is ramp and drain: measured concurrency under 90 % of the nominal one."""
     if "ramp" in cell.flags:
@@ -178,12 +199,20 @@ def has_failures(cell: Cell) -> bool:
     return bool(cell.failed_requests) or cell.completed_requests == 0 or "failed_requests" in cell.flags
 
 
+def is_usable(figure: float | None) -> bool:
+    """Whether a speed can be divided by: known, above 0, finite, and of a size that something measured may have."""
+    return figure is not None and SMALLEST_FIGURE <= figure <= LARGEST_FIGURE
+
+
 # --- where a level lies among measured ones -----------------------------------------------------------------------
 
 
 def octaves(value: float, other: float) -> float:
     """Distance on a logarithmic axis, in doublings; both must be above 0."""
-    return abs(math.log2(value / other))
+    quotient = value / other
+    if 0 < quotient < math.inf:
+        return abs(math.log2(quotient))
+    return abs(math.log2(value) - math.log2(other))
 
 
 def nearest(level: float, measured: Sequence[float]) -> float:

@@ -6,15 +6,27 @@ Contains the rules of a fair pair (DEFINITIONS 5) and the refusals with their fi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import product
 from statistics import median
 
-from opmon.core.cells import Cell, has_failures, is_end_to_end, is_ramp, octaves, per_stream_speed
+from opmon.core.cells import (
+    Cell,
+    has_failures,
+    is_end_to_end,
+    is_impossible,
+    is_ramp,
+    is_usable,
+    octaves,
+    per_stream_speed,
+)
 
 SAME_LENGTH_RATIO = 0.10
 SESSION_SECONDS = 86_400
+LARGEST_RATIO = 1e6
+"""A quotient beyond this, either way, is no comparison of two servers but a fault in a file."""
+_PROVENANCE = ("source_file", "source_row")
 # Parts of a checkpoint's name that say how its weights are stored, not which model it is.
 _CHECKPOINT_PART = re.compile(
     r"^(fp\d+|bf16|int\d+|nf4|nvfp4|mxfp[48]|w\d+a\d+|awq|gptq|gguf|exl\d|bnb|\d+bit|q\d(_\w+)*|quantized|dynamic|block)$"
@@ -37,24 +49,31 @@ class Side:
         return self.cells[0]
 
     def values(self, figure: Callable[[Cell], float | None]) -> list[float]:
-        """The figure of every repeat that has a usable (positive) one."""
-        return [value for cell in self.cells if (value := figure(cell)) is not None and value > 0]
+        """The figure of every repeat that has a usable one."""
+        return [value for cell in self.cells if (value := figure(cell)) is not None and is_usable(value)]
 
     def value(self, figure: Callable[[Cell], float | None]) -> float | None:
         """The median over the repeats; None where none has the figure."""
         values = self.values(figure)
         return median(values) if values else None
 
+    def scatter(self, figure: Callable[[Cell], float | None]) -> float:
+        """Largest / smallest of the repeats; 1 where there are none."""
+        values = self.values(figure)
+        return max(values) / min(values) if values else 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two cells that may be compared. `is_ramp`: the aggregate of either side is ramp and drain."""
+    """Two cells that may be compared. `is_ramp`: the aggregate of either side is ramp and drain. `is_impossible`: the
+    columns of either side contradict each other, and nothing of the pair is evidence."""
 
     content: str
     concurrency: float
     reference: Side
     candidate: Side
     is_ramp: bool
+    is_impossible: bool = False
 
     @property
     def prompt_tokens(self) -> float | None:
@@ -70,7 +89,14 @@ class Pair:
     def ratio(self, figure: Callable[[Cell], float | None]) -> float | None:
         """Candidate / reference of a speed; None unless both sides have it."""
         reference, candidate = self.reference.value(figure), self.candidate.value(figure)
-        return None if reference is None or candidate is None else candidate / reference
+        if reference is None or candidate is None:
+            return None
+        ratio = candidate / reference
+        return ratio if 1 / LARGEST_RATIO <= ratio <= LARGEST_RATIO else None
+
+    def scatter(self, figure: Callable[[Cell], float | None]) -> float:
+        """How far the repeats of one side lie apart, of the side where they do so more: largest / smallest."""
+        return max(self.reference.scatter(figure), self.candidate.scatter(figure))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +113,8 @@ class Pairing:
     """What two configurations have in common on one content.
 
     `pairs` by concurrency, one for each; `assumed_equal`: fields that neither cell states, taken as equal because both
-    stand in one file; `flags`: soft differences in words; `single_levels`: concurrencies that only one side measured.
+    stand in one file; `flags`: soft differences in words; `single_levels`: concurrencies that only one side measured;
+    `duplicates`: how many rows say again what another row says, and count once.
     """
 
     pairs: tuple[Pair, ...] = ()
@@ -95,6 +122,7 @@ class Pairing:
     assumed_equal: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     single_levels: tuple[float, ...] = ()
+    duplicates: int = 0
 
 
 def pair_cells(
@@ -108,7 +136,9 @@ def pair_cells(
 ) -> Pairing:
     """Pairs by value. Where a concurrency was measured at several lengths, the pair nearest to the given ones is taken
     (without given lengths: the first in the file)."""
-    mine, other = (_at_levels(cells, name, content) for name in (reference, candidate))
+    compared = [cell for cell in cells if cell.content == content and cell.configuration in (reference, candidate)]
+    once = distinct(compared)
+    mine, other = (_at_levels(once, name, content) for name in (reference, candidate))
     pairs, refusals, assumed, flags = [], [], set[str](), list[str]()
     for level in sorted(mine.keys() & other.keys()):
         near = [_nearest(side[level], prompt_tokens, output_tokens) for side in (mine, other)]
@@ -124,7 +154,26 @@ def pair_cells(
     if not pairs and not refusals:
         refusals = _nearest_refusal(cells, reference, candidate, content)
     single = sorted(mine.keys() ^ other.keys())
-    return Pairing(tuple(pairs), tuple(refusals), tuple(sorted(assumed)), tuple(flags), tuple(single))
+    return Pairing(
+        tuple(pairs),
+        tuple(refusals),
+        tuple(sorted(assumed)),
+        tuple(flags),
+        tuple(single),
+        duplicates=len(compared) - len(once),
+    )
+
+
+def distinct(cells: Iterable[Cell]) -> list[Cell]:
+    """The cells without those that say in every field what another says: a row pasted twice, or a file imported under
+    two names, is one measurement. A repeat differs in a figure, an instant, or a column of its own (a run's number)."""
+    return list({_said(cell): cell for cell in reversed(list(cells))}.values())[::-1]
+
+
+def _said(cell: Cell) -> Hashable:
+    """Everything that a cell says but where it was read."""
+    values = (getattr(cell, field.name) for field in fields(cell) if field.name not in _PROVENANCE)
+    return tuple(tuple(sorted(value.items())) if isinstance(value, Mapping) else value for value in values)
 
 
 def base_model(name: str) -> str:
@@ -224,8 +273,9 @@ class _Choice:
         return Refusal(self.reference.first, self.candidate.first, self.unfair)
 
     def pair(self, content: str, level: float) -> Pair:
-        ramp = any(is_ramp(cell) for side in (self.reference, self.candidate) for cell in side.cells)
-        return Pair(content, level, self.reference, self.candidate, ramp)
+        cells = (*self.reference.cells, *self.candidate.cells)
+        ramp, impossible = any(map(is_ramp, cells)), any(map(is_impossible, cells))
+        return Pair(content, level, self.reference, self.candidate, ramp, impossible)
 
     def distance(self, prompt_tokens: float | None, output_tokens: float | None) -> tuple[float, float]:
         first = self.reference.first

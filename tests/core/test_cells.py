@@ -13,6 +13,7 @@ from opmon.core.cells import (
     decode_speed,
     decode_speed_less_ttft,
     has_failures,
+    is_impossible,
     is_per_stream_derived,
     is_ramp,
     measured_concurrency,
@@ -115,3 +116,32 @@ def test_shares_tell_at_between_and_outside() -> None:
 @given(st.floats(0.1, 1e5), st.floats(0.1, 1e5))
 def test_octaves_are_the_same_in_both_directions(one: float, other: float) -> None:
     assert math.isclose(octaves(one, other), octaves(other, one), abs_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        ({"aggregate": 120.0, "per_stream": 12.0}, True),
+        ({"aggregate": 120.0, "per_stream": 41.0}, False),
+        ({"aggregate": 12.0, "per_stream": 120.0}, False),
+        ({"aggregate": 120.0, "per_stream": 12.0, "per_stream_method": "decode_only"}, True),
+        ({"requests_per_second": 2.0, "e2e": 5.0}, True),
+        ({"requests_per_second": 0.2, "e2e": 5.0}, False),
+        ({"aggregate": 120.0}, False),
+    ],
+)
+def test_three_times_more_in_flight_than_the_clients_hold_is_impossible(
+    known: dict[str, Any], expected: object
+) -> None:
+    assert expected == is_impossible(Cell("old", concurrency=1, **known))
+    assert not is_impossible(Cell("old", concurrency=10, **known))
+
+
+def test_a_request_that_took_no_time_has_no_speed() -> None:
+    assert per_stream_speed(Cell("old", ttft=0.0, tpot=0.01, output_tokens=1)) is None
+
+
+@pytest.mark.parametrize(("one", "other"), [(1e-320, 8112.0), (1e308, 1e-10), (5e-324, 1.7e308)])
+def test_a_distance_in_octaves_is_finite_for_every_two_numbers(one: float, other: float) -> None:
+    assert 1000 < octaves(one, other) < 2200
+    assert math.isclose(octaves(one, other), octaves(other, one), rel_tol=1e-6)

@@ -180,3 +180,42 @@ def test_of_thousands_of_cells_without_a_common_level_one_refusal_is_named() -> 
     pairing = pair_cells([*mine, *other], "old", "new", "code")
     assert pairing.pairs == ()
     assert ["concurrency"] == [name for refusal in pairing.refusals for name in refusal.fields]
+
+
+def test_a_row_that_says_in_every_field_what_another_says_counts_once() -> None:
+    pasted = [
+        replace(cell, source_row=row, source_file=name)
+        for row, name in ((2, "a.csv"), (9, "b.csv"))
+        for cell in (STATED, OTHER)
+    ]
+    found = pair_cells(pasted, "old", "new", "code")
+
+    assert 2 == found.duplicates
+    assert [1, 1] == [len(side.cells) for pair in found.pairs for side in (pair.reference, pair.candidate)]
+
+
+@pytest.mark.parametrize("said", [{"aggregate": 101.0}, {"measured_at": 1_000_060.0}, {"extra": {"repeat": "2"}}])
+def test_a_repeat_differs_in_a_figure_an_instant_or_a_column_of_its_own(said: dict[str, Any]) -> None:
+    found = pair_cells([STATED, replace(STATED, **said), OTHER], "old", "new", "code")
+
+    assert 0 == found.duplicates
+    assert [2] == [len(pair.reference.cells) for pair in found.pairs]
+
+
+def test_the_scatter_of_a_pair_is_that_of_the_side_whose_repeats_lie_further_apart() -> None:
+    (pair,) = pair_cells([STATED, replace(STATED, aggregate=80.0), OTHER], "old", "new", "code").pairs
+
+    assert 1.25 == pair.scatter(lambda cell: cell.aggregate)
+
+
+@pytest.mark.parametrize("speed", [1e-300, 1e300, float("inf"), float("nan"), 0.0, -1.0])
+def test_a_speed_that_nothing_has_makes_no_ratio(speed: float) -> None:
+    (pair,) = pair_cells([replace(STATED, aggregate=speed, per_stream=None), OTHER], "old", "new", "code").pairs
+
+    assert pair.ratio(lambda cell: cell.aggregate) is None
+
+
+def test_a_quotient_beyond_a_million_is_no_comparison() -> None:
+    (pair,) = pair_cells([replace(STATED, aggregate=1e-4, per_stream=None), OTHER], "old", "new", "code").pairs
+
+    assert pair.ratio(lambda cell: cell.aggregate) is None

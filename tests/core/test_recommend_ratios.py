@@ -73,3 +73,17 @@ def test_swapping_the_sides_swaps_switch_and_stay(one: float, other: float, delt
     if edge > 1e-9:  # on the limit itself rounding decides
         found = classify(low, high, delta)
         assert swapped.get(found, found) == classify(1 / high, 1 / low, delta)
+
+
+def test_two_repeats_far_apart_raise_the_threshold_by_what_they_show() -> None:
+    found = threshold([100.0, 200.0], [150.0])
+
+    assert math.isclose(2 * math.sqrt(math.log(2) ** 2 / 2 + 0.03**2), found.delta)
+    assert "repeats and assumed" == found.source
+
+
+@given(positive, positive, positive)
+def test_two_repeats_never_lower_the_threshold_below_what_lies_between_them(
+    one: float, two: float, other: float
+) -> None:
+    assert threshold([one, two], [other]).delta >= abs(math.log(one / two))

@@ -186,6 +186,13 @@ def _warnings(setting: Setting, results: Sequence[ContentResult]) -> tuple[Warni
             f"measured for one configuration only, and not used: concurrency {', '.join(f'{one:g}' for one in single)}"
         )
         found.append(Warning_("unpaired_cells", detail))
+    duplicates = sum(result.pairing.duplicates for result in results)
+    if duplicates:
+        detail = (
+            f"{duplicates} rows say in every field what another row says, and count once: a repeat differs in a figure,"
+            " its instant, or a column that numbers the runs"
+        )
+        found.append(Warning_("duplicate_rows", detail))
     unlimited = sum(cell.concurrency is None for cell in setting.sweep.cells)
     if unlimited:
         detail = f"{unlimited} cells state no concurrency (unlimited, or not known) and are not used"

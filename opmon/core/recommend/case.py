@@ -24,18 +24,20 @@ from opmon.core.answers import (
 from opmon.core.cells import Sweep, is_per_stream_derived, nearest, octaves, shares
 from opmon.core.knee import AGGREGATE, BOTH, PER_STREAM, aggregate_curve, choose_column, knee, lower_knee
 from opmon.core.occupancy import Weighting, quantile, weights
-from opmon.core.pairs import Pair, Pairing, is_same_length
+from opmon.core.pairs import Pair, Pairing, distinct, is_same_length
 from opmon.core.recommend.ask import LivePoint, Times
 from opmon.core.recommend.measure_next import Doubt, doubts
 from opmon.core.recommend.projection import project
 from opmon.core.recommend.ratios import (
     ASSUMED_THRESHOLD,
     CANDIDATE,
+    DECODE,
     FIGURES,
     REFERENCE,
     LevelRatio,
     Threshold,
     Weighted,
+    is_scattered,
     level_ratios,
     side_speed,
     spread,
@@ -44,6 +46,7 @@ from opmon.core.recommend.ratios import (
 )
 from opmon.core.recommend.readings import other_readings
 from opmon.core.recommend.verdicts import (
+    NAMES,
     Finding,
     Number,
     agree,
@@ -97,12 +100,13 @@ class Case:
 
     def _curve(self, configuration: str) -> list[tuple[float, float]]:
         """The aggregate curve of a configuration at about the prompt length of the cell."""
-        return aggregate_curve(
+        mine = (
             cell
             for cell in self.setting.sweep.cells
             if (cell.configuration, cell.content) == (configuration, self.content)
             and is_same_length(cell.prompt_tokens, self.cell.prompt_tokens)
         )
+        return aggregate_curve(distinct(mine))
 
     @cached_property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
@@ -150,6 +154,7 @@ class Case:
             and self.cell.ratio(FIGURES[PER_STREAM]) is None
             and self.cell.ratio(FIGURES[AGGREGATE]) is not None
             and not self.cell.is_ramp
+            and not self.cell.is_impossible
         )
 
     def turn(self, live_is: str) -> tuple[WholeTurn, Number] | None:
@@ -225,6 +230,19 @@ class Case:
         )
         return (words,)
 
+    def unsound_cell(self) -> tuple[str, ...]:
+        """Why the cell itself carries no verdict: columns that cannot both be, or repeats that say opposite things."""
+        if self.cell.is_impossible:
+            return (f"at {self.cell.concurrency:g} the aggregate and the per-stream column cannot both be right",)
+        columns = (*((PER_STREAM, DECODE) if PER_STREAM in self.judged_columns else ()), AGGREGATE)
+        judged = columns if AGGREGATE in self.judged_columns else columns[:-1]
+        found = [name for name in judged if is_scattered(self.cell, name)]
+        return tuple(
+            f"at {self.cell.concurrency:g} repeats of the {NAMES.get(name, 'decode speed')} differ by a factor of"
+            f" {self.cell.scatter(FIGURES[name]):.2f}, more than the two configurations do: measure again"
+            for name in found[:1]
+        )
+
     def warnings(self) -> tuple[tuple[str, str], ...]:
         """Doubts that leave the verdict as it is: (code, detail)."""
         found = [("soft_difference", f"{self.content}: {flag}") for flag in self.pairing.flags]
@@ -235,7 +253,7 @@ class Case:
                     " 90 % of nominal): shown, but no evidence; its per-stream column stays"
                 )
                 found.append(("ramp", detail))
-            found += self._ranks_differ(pair)
+            found += [*self._impossible(pair), *self._scatter(pair), *self._ranks_differ(pair)]
         for axis, cell, live in (
             ("prompt", self.cell.prompt_tokens, self.setting.prompt_tokens),
             ("output", self.cell.output_tokens, self.setting.output_tokens),
@@ -244,6 +262,29 @@ class Case:
                 detail = f"{self.content}: the cell does not state its {axis} length; yours is {live:,.0f} tokens"
                 found.append(("length_unknown", detail))
         return tuple(found)
+
+    def _impossible(self, pair: Pair) -> list[tuple[str, str]]:
+        if not pair.is_impossible:
+            return []
+        detail = (
+            f"{self.content}: at {pair.concurrency:g} the aggregate is more than three times what so many requests make"
+            " at the stated per-stream speed: one of the columns is wrong, and the pair is no evidence; check units, and"
+            " what each column counts"
+        )
+        return [("columns_impossible", detail)]
+
+    def _scatter(self, pair: Pair) -> list[tuple[str, str]]:
+        """Repeats further apart than the noise that is assumed without them."""
+        return [
+            (
+                "scatter",
+                f"{self.content}: at {pair.concurrency:g} repeats of the {NAMES[column]} differ by a factor of"
+                f" {pair.scatter(FIGURES[column]):.2f}"
+                + ("; more than the two configurations do, so it is no evidence" if is_scattered(pair, column) else ""),
+            )
+            for column in COLUMNS
+            if pair.scatter(FIGURES[column]) > 1 + ASSUMED_THRESHOLD.delta
+        ]
 
     def _ranks_differ(self, pair: Pair) -> list[tuple[str, str]]:
         """At one concurrency aggregate and end-to-end per-stream must rank alike; where not, what to suspect."""

@@ -12,7 +12,7 @@ from opmon.core.cells import bracket, nearest
 from opmon.core.knee import AGGREGATE, interpolate
 from opmon.core.occupancy import Weighting, quantile
 from opmon.core.pairs import Pair, Side
-from opmon.core.recommend.ratios import FIGURES, REFERENCE
+from opmon.core.recommend.ratios import FIGURES, REFERENCE, is_scattered
 
 # Occupancies are integers; shares are kept to a millionth.
 _UNITS = 1_000_000
@@ -76,7 +76,10 @@ def _ends(level: int, pairs: Sequence[Pair]) -> list[Pair]:
 
 def _is_known(level: int, pairs: Sequence[Pair]) -> bool:
     ends = _ends(level, pairs)
-    return bool(ends) and not any(pair.is_ramp or pair.ratio(FIGURES[AGGREGATE]) is None for pair in ends)
+    return bool(ends) and not any(
+        pair.is_ramp or pair.is_impossible or is_scattered(pair, AGGREGATE) or pair.ratio(FIGURES[AGGREGATE]) is None
+        for pair in ends
+    )
 
 
 def _ratio(level: int, pairs: Sequence[Pair]) -> float | None:

@@ -80,11 +80,17 @@ ASSUMED_THRESHOLD = Threshold(2 * math.sqrt(2 * ASSUMED_SD**2), "assumed")
 
 
 def threshold(reference: Sequence[float], candidate: Sequence[float]) -> Threshold:
-    """`max(5 %, 2 sqrt(s_r^2 / m_r + s_c^2 / m_c))`, s from three repeats or more, else 3 % assumed (then 8.5 %)."""
+    """`max(5 %, 2 sqrt(s_r^2 / m_r + s_c^2 / m_c))`, s from three repeats or more, else 3 % assumed (then 8.5 %).
+
+    Two repeats are too few to find the noise small, but enough to find it large: the larger of 3 % and how far they lie
+    apart.
+    """
     variances, sources = [], []
     for values in (reference, candidate):
-        is_measured = len(values) >= FEWEST_REPEATS
-        deviation = stdev([math.log(value) for value in values]) if is_measured else ASSUMED_SD
+        logs = [math.log(value) for value in values]
+        apart = max(logs) - min(logs) if logs else 0.0
+        deviation = stdev(logs) if len(logs) >= FEWEST_REPEATS else max(ASSUMED_SD, apart)
+        is_measured = len(logs) >= FEWEST_REPEATS or apart > ASSUMED_SD
         variances.append(deviation**2 / max(len(values), 1))
         sources.append("repeats" if is_measured else "assumed")
     source = sources[0] if len(set(sources)) == 1 else "repeats and assumed"
@@ -130,14 +136,33 @@ def _at(level: int, column: str, by_level: Mapping[float, Pair], unknown: tuple[
     around = bracket(level, sorted(by_level))
     ends = [by_level[end] for end in around] if around else []
     ratios = [pair.ratio(FIGURES[column]) for pair in ends]
-    if not ends or ratios[0] is None or ratios[1] is None:
+    if not ends or ratios[0] is None or ratios[1] is None or any(pair.is_impossible for pair in ends):
         return LevelRatio(level, *unknown, middle=None, is_evidence=False)
     left, right = ratios[0], ratios[1]
     middle = (
         left if ends[0] is ends[1] else interpolate(level, (ends[0].concurrency, left), (ends[1].concurrency, right))
     )
-    is_sound = column != AGGREGATE or not any(pair.is_ramp for pair in ends)
-    return LevelRatio(level, min(left, right), max(left, right), middle, is_sound)
+    is_sound = not any((column == AGGREGATE and pair.is_ramp) or is_scattered(pair, column) for pair in ends)
+    bounds = [_bounds(pair, column, ratio) for pair, ratio in zip(ends, (left, right), strict=True)]
+    low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
+    return LevelRatio(level, low, high, middle, is_sound)
+
+
+def is_scattered(pair: Pair, column: str) -> bool:
+    """Whether repeats of one side differ by more than the ratio of the two sides, and by more than the assumed noise:
+    which repeat one reads then decides what the ratio says."""
+    ratio = pair.ratio(FIGURES[column])
+    if ratio is None:
+        return False
+    return pair.scatter(FIGURES[column]) > max(ratio, 1 / ratio, 1 + ASSUMED_THRESHOLD.delta)
+
+
+def _bounds(pair: Pair, column: str, ratio: float) -> tuple[float, float]:
+    """The measured ratio; where the repeats scatter, every ratio that two of them make."""
+    if not is_scattered(pair, column):
+        return ratio, ratio
+    reference, candidate = (side.values(FIGURES[column]) for side in (pair.reference, pair.candidate))
+    return min(candidate) / max(reference), max(candidate) / min(reference)
 
 
 def combine(ratios: Sequence[float], weights: Sequence[float], live_is: str) -> float:

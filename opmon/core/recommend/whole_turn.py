@@ -101,7 +101,7 @@ def _first_available(case: TurnCase, live_is: str) -> _Speedup | None:
         if (speedup := _at_cell(case, column, source, live_is)) is not None:
             return speedup
     ratio = case.cell.ratio(FIGURES[AGGREGATE])
-    if ratio is None or case.cell.is_ramp:
+    if ratio is None or case.cell.is_ramp or case.cell.is_impossible:
         return None
     return _Speedup(ratio, ratio, ratio, "aggregate_proxy", 0.0)
 
