@@ -21,9 +21,9 @@ from opmon import tasks
 from opmon.api.app import create_app
 from opmon.api.door import Operations
 from opmon.api.runtime import DiscoveryStatus, RuntimeInfo
-from opmon.api.security import SecuritySettings
+from opmon.api.security import SecuritySettings, TokenInForce
 from opmon.clock import AnchoredClock
-from opmon.config import Comparison, Settings, not_reloadable, shown
+from opmon.config import Comparison, Settings, check_secrets, not_reloadable, shown
 from opmon.core.cells import SweepImport
 from opmon.discovery import Lists, Source, sources_of
 from opmon.errors import ConfigError
@@ -36,6 +36,7 @@ from opmon.serving import bind, counted, url_of, web_server
 from opmon.store import Store
 from opmon.store.database import Database
 from opmon.store.retention import Retention
+from opmon.store.sole_writer import sole_writer
 from opmon.store.writer import Writer
 from opmon.telemetry import Telemetry
 from opmon.watched import roster_of
@@ -87,6 +88,10 @@ class Service:
     async def run(self, on_ready: Callable[[str], None] = lambda _url: None) -> None:
         """Starts everything, serves until SIGTERM or SIGINT, and stops in order: nothing that was seen is lost."""
         sources = self._checked(self.settings)
+        with sole_writer(self.settings.storage.url):
+            await self._run(sources, on_ready)
+
+    async def _run(self, sources: tuple[Source, ...], on_ready: Callable[[str], None]) -> None:
         listener = bind(self.settings)
         self.database = Database.open(self.settings.storage.url, read_only=False, create=True)
         self.store = Store(self.database)
@@ -159,7 +164,11 @@ class Service:
             sweep_import=self._import_sweep,
             sweep_delete=self._delete_sweep,
             operations=Operations(self.reload, lambda: shown(self.settings), self._runtime),
-            security=SecuritySettings(token=web.token(), check_host=web.is_loopback, allowed_hosts=web.allowed_hosts),
+            security=SecuritySettings(
+                token=None if web.token_file is None else TokenInForce(web.token),
+                check_host=web.is_loopback,
+                allowed_hosts=web.allowed_hosts,
+            ),
             path_prefix=web.path_prefix,
         )
 
@@ -237,6 +246,7 @@ class Service:
 
     def _checked(self, settings: Settings) -> tuple[Source, ...]:
         """The sources of the settings, once all that they name can be used. Raises ConfigError."""
+        check_secrets(settings)
         for one in (*settings.targets, *(source.defaults for source in settings.discovery.sources)):
             tls_context(one.tls)
         return sources_of(settings.discovery, self.clock)

@@ -7,7 +7,10 @@ never fails half-way for want of it.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +18,9 @@ from typing import Self
 from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url, select
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
 from opmon.errors import ConfigError, StoreError
 from opmon.store import migrations
@@ -24,6 +28,9 @@ from opmon.store.schema import META
 
 BUSY_TIMEOUT_MS = 5_000
 _OLDEST_SQLITE = (3, 37)
+_PRIVATE = 0o600
+CLOSE_SECONDS = 5.0
+"""So long does closing wait for those who still read; a reader that is slower closes its own connection."""
 # SQLITE_BUSY and SQLITE_LOCKED; their extended codes carry them in the low byte.
 _BUSY_CODES = (5, 6)
 # PostgreSQL: serialization failure, deadlock, lock not available; class 08 and 57P: the connection is gone.
@@ -51,10 +58,14 @@ class Database:
         self.url = url
         self.read_only = read_only
         self.path = Path(url.database or "") if is_sqlite(url) else None
+        self._open = _Connections()
         self._reader = _engine(url, read_only=True, may_create=not read_only, busy_timeout_ms=busy_timeout_ms)
         self._writer = (
             None if read_only else _engine(url, read_only=False, may_create=True, busy_timeout_ms=busy_timeout_ms)
         )
+        for engine in (self._reader, self._writer):
+            if engine is not None:
+                self._open.follow(engine)
 
     @classmethod
     def open(
@@ -115,10 +126,17 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        """Closes all connections. Those that are in use close when they are given back."""
+        """Closes all connections. Waits up to CLOSE_SECONDS for those in use, which close as they are given back."""
+        self._open.end()
         self._reader.dispose()
         if self._writer is not None:
             self._writer.dispose()
+        self._open.wait(CLOSE_SECONDS)
+
+    @property
+    def open_connections(self) -> int:
+        """How many connections there are, idle ones included."""
+        return self._open.count
 
     def __enter__(self) -> Self:
         return self
@@ -136,6 +154,41 @@ class Database:
                 raise
             message = f"{self.name}: {error.orig}"
             raise StoreError(message) from error
+
+
+class _Connections:
+    """Counts the connections of the pools. A pool that is disposed of forgets those in use, and would leave them to
+    the garbage collector once they are given back: from the end on, they are closed there and then."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._is_ended = False
+        self._changed = threading.Condition()
+
+    def follow(self, engine: Engine) -> None:
+        """Counts the connections of a pool, that which is made after a disposal included."""
+        event.listen(engine, "connect", lambda _connection, _record: self._add(1))
+        event.listen(engine, "close", lambda _connection, _record: self._add(-1))
+        event.listen(engine, "checkin", self._given_back)
+
+    def end(self) -> None:
+        """From now on nothing that is given back is kept."""
+        with self._changed:
+            self._is_ended = True
+
+    def wait(self, seconds: float) -> None:
+        """Until none is open, or the time ran out."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.count <= 0, seconds)
+
+    def _given_back(self, _connection: DBAPIConnection | None, record: ConnectionPoolEntry) -> None:
+        if self._is_ended:
+            record.invalidate()
+
+    def _add(self, number: int) -> None:
+        with self._changed:
+            self.count += number
+            self._changed.notify_all()
 
 
 def parse_url(url: str) -> URL:
@@ -231,6 +284,8 @@ def _postgresql(url: URL, *, read_only: bool) -> Engine:
 def _connect(path: Path, *, read_only: bool, may_create: bool, busy_timeout_ms: int) -> sqlite3.Connection:
     """Transactions are begun by us (`isolation_level=None`), for Python's own would begin them late."""
     mode = "rwc" if may_create else "ro"
+    if may_create:
+        create_private(path)
     connection = _dial(path, f"mode={mode}", busy_timeout_ms)
     try:
         for pragma in (*_PRAGMAS, *(() if read_only else _WRITER_PRAGMAS)):
@@ -248,6 +303,20 @@ def _connect(path: Path, *, read_only: bool, may_create: bool, busy_timeout_ms: 
         connection.close()
         raise
     return connection
+
+
+def create_private(path: Path) -> None:
+    """Makes an empty file that its owner alone may read, whatever the umask; one that is there stays as it is.
+
+    SQLite gives the files that it puts beside a database the same rights. A file that cannot be made is left for
+    SQLite to complain of.
+    """
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PRIVATE)
+        try:
+            os.fchmod(descriptor, _PRIVATE)
+        finally:
+            os.close(descriptor)
 
 
 def _dial(path: Path, parameters: str, busy_timeout_ms: int) -> sqlite3.Connection:

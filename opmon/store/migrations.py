@@ -123,6 +123,8 @@ def _run(connection: Connection, steps: Path) -> None:
 
 def _backup(database: Database, revision: str, head: str) -> Path | None:
     """A copy beside the database, whole while others read and write. On PostgreSQL none is made: dump it first."""
+    from opmon.store.database import create_private  # noqa: PLC0415 the two modules need each other
+
     if database.path is None:
         return None
     name, number = f"{database.path.name}.before-{head}-from-{revision}", 1
@@ -130,6 +132,7 @@ def _backup(database: Database, revision: str, head: str) -> Path | None:
     while copy.exists():
         number += 1
         copy = database.path.with_name(f"{name}.{number}")
+    create_private(copy)
     source, target = sqlite3.connect(database.path), sqlite3.connect(copy)
     try:
         source.backup(target)
