@@ -102,8 +102,10 @@ def _updated(record: TargetRecord, attempt: Attempt, step: Step) -> TargetRecord
 
 def _with_facts(record: TargetRecord, snapshot: Snapshot, lane: Lane) -> TargetRecord:
     """What the page itself says of the server."""
-    models = tuple(sorted({key.model_name for key in snapshot.series}))
-    engines = tuple(sorted({key.engine_index for key in snapshot.series}))
+    # What a process in front of the engines counts for all of them belongs to none: it shows no running requests.
+    shown = [key for key, sample in snapshot.series.items() if sample.running is not None] or list(snapshot.series)
+    models = tuple(sorted({key.model_name for key in shown}))
+    engines = tuple(sorted({key.engine_index for key in shown}))
     if (models, engines, snapshot.engine) != (record.models, record.engine_indexes, record.engine):
         record = replace(record, models=models, engine_indexes=engines, engine=snapshot.engine)
     if lane is not Lane.FULL:

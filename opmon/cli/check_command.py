@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from opmon.core.model import Attempt, Form
     from opmon.scrape.scraper import Learnt
 
-FORM_WORDS = {
-    "filtered": "a pulse asks for a few series only (/metrics/?name[]=...)",
-    "whole": "the server ignores the filter: each pulse is the whole page, so opmon asks every 5 s unless told",
-    "unknown": "not found out",
-}
-
 
 class CheckFailed(OpmonError):
     """The check was made, and its answer is no: exit status 1."""
@@ -50,14 +44,15 @@ def config(*, file: Path) -> None:
 @click.argument("url")
 @click.option("--timeout", default="4s", show_default=True, help="Deadline of each request.")
 def target(*, url: str, timeout: str) -> None:
-    """Asks the server at URL once and says its engine and version, what it shows, and what is missing."""
+    """Asks the server at URL once and says its engine and version, where its figures come from, and what is missing."""
+    from opmon.cli.target_text import render_target
     from opmon.core.units import parse_duration
 
     full, pulse, form, learnt = asyncio.run(_look(url, parse_duration(timeout)))
     if full.snapshot is None:
         message = f"{url}: {full.kind}: {full.detail}"
         raise CheckFailed(message)
-    for line in _words(full, pulse, form, learnt):
+    for line in render_target(full, pulse, form, learnt):
         click.echo(line)
     if full.snapshot.fault:
         message = f"{url}: this page cannot be used: {full.snapshot.fault}: {full.snapshot.detail}"
@@ -83,32 +78,6 @@ async def _look(url: str, timeout_ms: int) -> tuple[Attempt, Attempt, Form, Lear
         return full, pulse, scraper.form, await scraper.learn()
     finally:
         await scraper.aclose()
-
-
-def _words(full: Attempt, pulse: Attempt, form: Form, learnt: Learnt) -> list[str]:
-    snapshot = full.snapshot
-    if snapshot is None:
-        return []
-    ceiling = f"{learnt.max_num_seqs} per engine (/server_info)" if learnt.max_num_seqs else "not told by the server"
-    lines = [
-        f"engine     {snapshot.engine or 'not recognised'} {learnt.version or '(version not told)'}",
-        f"models     {', '.join(sorted({key.model_name for key in snapshot.series})) or 'none'}",
-        f"ceiling    {ceiling}",
-        f"full page  {full.size_bytes} bytes in {full.took_ms} ms",
-        f"pulse      {pulse.size_bytes} bytes in {pulse.took_ms} ms; {FORM_WORDS[form.value]}",
-        f"missing    {', '.join(snapshot.missing) or 'nothing that opmon uses'}",
-    ]
-    if snapshot.skipped_lines:
-        lines.append(f"skipped    {snapshot.skipped_lines} line(s) that are no samples")
-    for key, sample in sorted(snapshot.series.items()):
-        engine = f" engine {key.engine_index}" if key.engine_index else ""
-        lines.append(f"now        {key.model_name}{engine}: {_now(sample.running, sample.waiting)}")
-    return lines
-
-
-def _now(running: int | None, waiting: int | None) -> str:
-    told = [f"{value} {name}" for value, name in ((running, "running"), (waiting, "waiting")) if value is not None]
-    return ", ".join(told) or "no gauge"
 
 
 @check.command()

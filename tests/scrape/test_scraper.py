@@ -459,3 +459,131 @@ async def test_several_targets_are_scraped_side_by_side() -> None:
         spent = time.monotonic() - before
     assert [4] * 10 == [level(attempt) for attempt in attempts]
     assert spent < 1.5
+
+
+# --- other engines ----------------------------------------------------------------------------------------------------
+
+SGLANG = (PAGES / "sglang-dp2-tp2.prom").read_bytes()
+
+
+def answering(page: bytes, answers: dict[str, object]) -> Respond:
+    """A server with a metrics page, whatever is asked of it, and JSON at some paths; all else is 404."""
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        path = request.path.partition("?")[0]
+        if path.startswith("/metrics"):
+            send(writer, page)
+        elif path in answers:
+            send(writer, json.dumps(answers[path]), content_type="application/json")
+        else:
+            send(writer, b"", "404 Not Found")
+
+    return respond
+
+
+async def test_an_engine_that_does_not_filter_is_never_asked_to() -> None:
+    async with serving(always(SGLANG)) as server, scraping(server.url) as scraper:
+        await full(scraper)
+        attempts = [await pulse(scraper) for _ in range(2)]
+    assert ["/metrics", "/metrics", "/metrics"] == server.paths
+    assert (Form.WHOLE, True) == (scraper.form, scraper.slowed)
+    assert [6, 6] == [level(attempt, SeriesKey("m", "0")) for attempt in attempts]
+
+
+async def test_an_engine_that_is_named_is_not_asked_to_filter_even_the_first_time() -> None:
+    async with serving(always(SGLANG)) as server, scraping(server.url, engine="sglang") as scraper:
+        await pulse(scraper)
+    assert ["/metrics"] == server.paths
+
+
+async def test_when_another_engine_answers_the_form_is_found_out_anew() -> None:
+    pages = iter([SGLANG, SGLANG, WHOLE])
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        send(writer, filtered() if "name[]" in request.path.replace("%5B%5D", "[]") else next(pages))
+
+    async with serving(respond) as server, scraping(server.url) as scraper:
+        await full(scraper)
+        await pulse(scraper)
+        await full(scraper)
+        attempt = await pulse(scraper)
+    assert ["/metrics", "/metrics", "/metrics", "/metrics/"] == server.paths
+    assert (Form.FILTERED, 4) == (form_of(scraper), level(attempt))
+
+
+def told(version: str | None, seqs: int | None, source: str, **facts: str) -> tuple[object, ...]:
+    return version, seqs, source, facts
+
+
+@pytest.mark.parametrize(
+    ("page", "answers", "expected", "paths"),
+    [
+        (
+            "sglang-dp2-tp2",
+            {"/server_info": {"version": "0.5.18", "internal_states": [{"effective_max_running_requests_per_dp": 52}]}},
+            told("0.5.18", 52, "/server_info"),
+            ["/server_info", "/get_server_info", "/v1/models"],
+        ),
+        (
+            "sglang-dp2-tp2",
+            {
+                "/get_server_info": {
+                    "version": "0.4.6",
+                    "max_running_requests": 64,
+                    "dp_size": 2,
+                    "context_length": None,
+                }
+            },
+            told("0.4.6", 32, "/get_server_info"),
+            ["/server_info", "/get_server_info", "/v1/models"],
+        ),
+        (
+            "llama-cpp",
+            {"/props": {"total_slots": 4, "build_info": "b9", "default_generation_settings": {"n_ctx": 8192}}},
+            told("b9", 4, "/props", max_model_len="8192"),
+            ["/props", "/v1/models"],
+        ),
+        (
+            "tgi",
+            {"/info": {"version": "3.3", "model_id": "o/m", "max_total_tokens": 4096, "max_concurrent_requests": 128}},
+            told("3.3", None, "", max_model_len="4096", max_concurrent_requests="128"),
+            ["/info"],
+        ),
+        ("trtllm", {"/version": {"version": "1.2.0"}}, told("1.2.0", 2048, "/metrics"), ["/version", "/v1/models"]),
+        (
+            "lmdeploy",
+            {"/v1/models": {"data": [{"id": "m"}]}},
+            told(None, 128, "/metrics"),
+            ["/v1/models"],
+        ),
+        ("triton-trtllm", {}, told(None, None, ""), []),
+        (
+            "vllm-0.32.0-load-4streams",
+            {"/server_info": {"vllm_config": "SchedulerConfig(max_num_seqs=64, max_num_active_seqs=48)"}},
+            told(None, 48, "/server_info"),
+            ["/version", "/v1/models", "/server_info"],
+        ),
+    ],
+)
+async def test_each_engine_is_asked_what_it_can_tell(
+    page: str, answers: dict[str, object], expected: tuple[object, ...], paths: list[str]
+) -> None:
+    respond = answering((PAGES / f"{page}.prom").read_bytes(), answers)
+    async with serving(respond) as server, scraping(server.url) as scraper:
+        await full(scraper)
+        learnt = await scraper.learn()
+    assert expected == (learnt.version, learnt.max_num_seqs, learnt.ceiling_source, learnt.facts)
+    assert paths == server.paths[1:]
+
+
+@pytest.mark.parametrize(
+    "answer", [[], "text", 7, {"internal_states": 3}, {"internal_states": [1, {}]}, {"total_slots": -1}]
+)
+async def test_json_of_another_shape_teaches_nothing_of_any_engine(answer: object) -> None:
+    asked = ("/server_info", "/get_server_info", "/v1/models", "/props", "/info", "/version")
+    for page in ("sglang-dp2-tp2", "llama-cpp", "tgi"):
+        respond = answering((PAGES / f"{page}.prom").read_bytes(), dict.fromkeys(asked, answer))
+        async with serving(respond) as server, scraping(server.url) as scraper:
+            await full(scraper)
+            learnt = await scraper.learn()
+        assert (None, (), None, {}) == (learnt.version, learnt.models, learnt.max_num_seqs, learnt.facts)
