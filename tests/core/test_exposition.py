@@ -16,7 +16,7 @@ from opmon.core.exposition import LONGEST_HEAD, MOST_HEADS, Page, Reader, parse_
 from tests.needs import NEEDS
 
 # Where a counter lacks its `_total`, as in every page but vLLM's, the library adds it.
-PAGES = sorted((Path(__file__).parents[1] / "data" / "expositions").glob("*vllm*.prom"))
+PAGES = sorted((Path(__file__).parents[1] / "data" / "expositions").glob("vllm-*.prom"))
 
 Families = list[tuple[str, dict[tuple[tuple[str, str], ...], float]]]
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], str]
