@@ -82,6 +82,8 @@ class Exporter:
         """Replaces what the gauges show."""
         with self._lock:
             self._evaluation = evaluation
+            # Only an evaluation that was under way may still know them; names of pods would pile up here for ever.
+            self._forgotten.intersection_update(evaluation.targets)
 
     def render(self, accept: str | None = None) -> Page:
         """The page, as OpenMetrics if that is preferred and else as text 0.0.4."""
