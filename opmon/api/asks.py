@@ -139,9 +139,9 @@ class TurnQuery(FormatQuery):
 class ImportQuery(Query):
     """How an uploaded benchmark file is taken in."""
 
-    sweep: Annotated[str | None, Field(max_length=200, description="name; default: the file's stem")] = None
-    config: Annotated[str | None, Field(max_length=200, description="configuration, where the file names none")] = None
-    content: Annotated[str | None, Field(max_length=200, description="content, where the file names none")] = None
+    sweep: Annotated[str | None, Field(description="name; default: the file's stem")] = None
+    config: Annotated[str | None, Field(description="configuration, where the file names none")] = None
+    content: Annotated[str | None, Field(description="content, where the file names none")] = None
     reader: Annotated[str, Field(max_length=50)] = "auto"
 
 

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Generic, TypeVar
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import HTMLResponse, Response
 
 from opmon.api import condition_view, level_view, sweep_view, timeline_view, verdict_view
 from opmon.api.asks import PageQuery
 from opmon.api.conditional import conditional, entity_tag
 from opmon.api.door import Door, Parts
+from opmon.api.problems import refuse_repeated
 from opmon.api.rendering import render
 from opmon.core.answers import (
     ConcurrencyPoint,
@@ -30,7 +31,7 @@ from opmon.core.units import format_duration
 from opmon.errors import NotFound, OpmonError
 from opmon.reports import STEPS_MS, WindowAsk
 
-router = APIRouter(include_in_schema=False)
+router = APIRouter(include_in_schema=False, dependencies=[Depends(refuse_repeated)])
 # What a preset is called, and the same duration in its shortest form.
 WINDOWS = (("1h", "1h"), ("6h", "6h"), ("24h", "1d"), ("7d", "7d"), ("30d", "30d"))
 TABLE_ROWS = 24

@@ -6,8 +6,9 @@ Contains no handling of what went wrong. A person with a browser reads the same 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from http import HTTPStatus
-from typing import Any, cast
+from typing import Any, cast, get_origin
 
 import msgspec
 from fastapi import FastAPI, Request
@@ -83,12 +84,32 @@ def _http_error(request: Request, error: Exception) -> Response:
     return answer
 
 
-def query_names(request: Request) -> list[str]:
-    """The query parameters that the matched route knows; empty where it cannot be told."""
+def query_models(request: Request) -> list[type[BaseModel]]:
+    """What may stand in the query string of the matched route; empty where it cannot be told."""
     dependant = getattr(request.scope.get("route"), "dependant", None)
     models = [getattr(p.field_info, "annotation", None) for p in getattr(dependant, "query_params", [])]
-    known = [m for m in models if isinstance(m, type) and issubclass(m, BaseModel)]
-    return [name for model in known for name in model.model_fields]
+    return [m for m in models if isinstance(m, type) and issubclass(m, BaseModel)]
+
+
+def query_names(request: Request) -> list[str]:
+    """The query parameters that the matched route knows; empty where it cannot be told."""
+    return [name for model in query_models(request) for name in model.model_fields]
+
+
+def refuse_repeated(request: Request) -> None:
+    """Refuses a parameter that is given twice and means one thing: which of the two was meant cannot be told.
+
+    Raises RequestValidationError. A dependency of every route with a query.
+    """
+    fields = {name: field for model in query_models(request) for name, field in model.model_fields.items()}
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    faults = [
+        {"loc": ("query", name), "msg": f"is given {times} times; give it once", "type": "repeated"}
+        for name, times in given.items()
+        if times > 1 and name in fields and get_origin(fields[name].annotation) is not list
+    ]
+    if faults:
+        raise RequestValidationError(faults)
 
 
 def _invalid_request(request: Request, error: Exception) -> Response:

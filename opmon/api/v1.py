@@ -15,7 +15,8 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
-from fastapi import APIRouter, Query, Request, UploadFile
+from fastapi import APIRouter, Depends, File, Query, Request, UploadFile
+from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from opmon import __version__
@@ -23,15 +24,17 @@ from opmon.api import asks, export, schemas
 from opmon.api.conditional import conditional, entity_tag
 from opmon.api.door import Door, Operations, Parts
 from opmon.api.export import Row, as_csv, flat
+from opmon.api.problems import refuse_repeated
 from opmon.api.runtime import RuntimeInfo
 from opmon.core import answers
 from opmon.core.answers import Selector
+from opmon.core.names import MOST_CHARACTERS, sweep_name_fault
 from opmon.errors import NotFound, SweepError
 from opmon.reports import WindowAsk
-from opmon.sweeps.detect import read_sweep
+from opmon.sweeps.detect import LARGEST_BYTES, read_sweep
 
-router = APIRouter(prefix="/api/v1", default_response_class=Response)
-MAX_NAME = 200
+PREFIX = "/api/v1"
+router = APIRouter(prefix=PREFIX, default_response_class=Response, dependencies=[Depends(refuse_repeated)])
 
 
 def json_answer(answer: Any, status: int = 200) -> Response:
@@ -178,16 +181,24 @@ def sweep(name: str, request: Request, asked: Annotated[asks.FormatQuery, Query(
     summary="Import a benchmark file",
 )
 def import_sweep(
-    request: Request, file: UploadFile, asked: Annotated[asks.ImportQuery, Query()], parts: Door
+    request: Request,
+    file: Annotated[list[UploadFile], File(min_length=1)],
+    asked: Annotated[asks.ImportQuery, Query()],
+    parts: Door,
 ) -> Response:
     """A file of any supported tool. 201 if it was taken in, 200 if the same file was there already.
 
-    A browser's form is sent on to the page that shows the sweep (303).
+    One file at a time. A browser's form is sent on to the page that shows the sweep (303).
     """
-    file_name = usable_file_name(file.filename)
-    name = usable_name(asked.sweep or PurePosixPath(file_name).stem)
+    upload = only_file(file)
+    file_name = usable_file_name(upload.filename)
+    name = usable_name(PurePosixPath(file_name).stem if asked.sweep is None else asked.sweep)
     read = read_sweep(
-        file.file.read(), file_name, reader=asked.reader, configuration=asked.config, content=asked.content
+        upload.file.read(LARGEST_BYTES + 1),
+        file_name,
+        reader=asked.reader,
+        configuration=asked.config,
+        content=asked.content,
     )
     known = read.sha256 in imported_hashes(parts, name)
     parts.sweep_import(name, replace(read, imported_ms=parts.reports.now_ms()))
@@ -228,15 +239,35 @@ def imported_hashes(parts: Parts, name: str) -> set[str]:
         return set()
 
 
+def only_file(files: list[UploadFile]) -> UploadFile:
+    """The one file of a form. Raises SweepError for several: a sweep's name belongs to one."""
+    if len(files) != 1:
+        names = ", ".join(usable_file_name(one.filename) for one in files[:5])
+        message = f"the form has {len(files)} parts `file` ({names}); send one file at a time"
+        raise SweepError(message)
+    return files[0]
+
+
 def usable_file_name(given: str | None) -> str:
     """The last part of a path, whatever system sent it, without control characters."""
     last = PurePosixPath((given or "").replace("\\", "/")).name
-    return "".join(c for c in last if c.isprintable())[:MAX_NAME] or "upload"
+    return "".join(c for c in last if c.isprintable())[:MOST_CHARACTERS] or "upload"
 
 
 def usable_name(name: str) -> str:
-    """A name that can stand in an address. Raises SweepError."""
-    if not name.strip() or "/" in name or not name.isprintable() or name in (".", ".."):
-        message = f"{name!r} cannot be a sweep's name: printable text without '/'"
-        raise SweepError(message)
-    return name[:MAX_NAME]
+    """A sweep's name, trimmed. Raises SweepError."""
+    trimmed = name.strip()
+    if fault := sweep_name_fault(trimmed):
+        raise SweepError(f"the sweep's name: {fault}")
+    return trimmed
+
+
+def answer_head() -> None:
+    """Whatever answers GET answers HEAD: the server sends the same headers and leaves the body out."""
+    for route in list(router.routes):
+        if isinstance(route, APIRoute) and "GET" in (route.methods or ()):
+            path = route.path.removeprefix(PREFIX)
+            router.add_api_route(path, route.endpoint, methods=["HEAD"], include_in_schema=False)
+
+
+answer_head()

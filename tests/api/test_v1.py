@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
 import math
+from urllib.parse import urlencode
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from opmon.core import answers as a
 from opmon.errors import ConfigError, StoreError
@@ -262,3 +266,75 @@ async def test_the_description_of_the_api_is_complete_and_needs_no_other_host(cl
     assert {"application/json", "text/csv"} == set(schema)
     for path in ("/docs", "/redoc"):
         assert 404 == (await client.get(path)).status_code
+
+
+@pytest.mark.parametrize("address", READING)
+async def test_head_answers_as_get_does(client: httpx.AsyncClient, address: str) -> None:
+    get, head = await client.get(address), await client.head(address)
+    assert 200 == head.status_code
+    names = ("content-type", "content-length", "etag", "cache-control")
+    assert [get.headers[name] for name in names] == [head.headers[name] for name in names]
+
+
+async def test_head_of_what_is_not_there_is_404_and_of_a_wrong_query_422(client: httpx.AsyncClient) -> None:
+    assert 404 == (await client.head("/api/v1/sweeps/nobody")).status_code
+    assert 422 == (await client.head("/api/v1/targets?widow=1")).status_code
+    assert 405 == (await client.request("PUT", "/api/v1/targets")).status_code
+
+
+@pytest.mark.parametrize("path", ["/api/v1/operating-point", "/api/v1/concurrency", "/api/v1/curve", "/"])
+@pytest.mark.parametrize("name", ["target", "model", "window", "start"])
+async def test_a_parameter_that_means_one_thing_is_refused_by_name_when_it_is_repeated(
+    client: httpx.AsyncClient, path: str, name: str
+) -> None:
+    answer = await client.get(f"{path}?{name}=1&{name}=2", headers={"Accept": "application/json"})
+    assert (422, "urn:opmon:problem:invalid-request") == (answer.status_code, answer.json()["type"])
+    assert [(name, "query")] == [(one["name"], one["in"]) for one in answer.json()["errors"]]
+    assert "2 times" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/operating-point", "/api/v1/concurrency", "/api/v1/curve", "/"])
+@pytest.mark.parametrize("name", ["target", "model", "engine_index"])
+async def test_an_empty_name_is_not_found_like_an_unknown_one(client: httpx.AsyncClient, path: str, name: str) -> None:
+    assert 404 == (await client.get(f"{path}?{name}=")).status_code
+
+
+@pytest.mark.parametrize("path", ["/api/v1/operating-point", "/"])
+@pytest.mark.parametrize("window", ["9" * 400 + "d", "1ms", "0.5s", "٣٠s", ""])
+async def test_a_window_that_is_none_is_a_problem_of_the_caller_everywhere(
+    client: httpx.AsyncClient, path: str, window: str
+) -> None:
+    answer = await client.get(path, params={"window": window})
+    assert (422, "urn:opmon:problem:invalid-window") == (answer.status_code, answer.json()["type"])
+
+
+@given(
+    st.sampled_from(["window", "start", "end", "step", "target", "model", "label", "epoch", "format", "widow"]),
+    st.one_of(st.text(), st.text(alphabet="0123456789.-:TZsmhdw+ ", max_size=400)),
+)
+@settings(max_examples=60, deadline=None)
+def test_any_argument_is_answered_or_a_problem_of_the_caller(name: str, value: str) -> None:
+    async def ask() -> int:
+        async with client_of(application(Scene())) as one:
+            query = urlencode({name: value}, errors="replace")
+            return (await one.get(f"/api/v1/concurrency?{query}")).status_code
+
+    assert asyncio.run(ask()) in (200, 404, 422)
+
+
+async def test_several_files_at_once_are_refused_by_name(scene: Scene, client: httpx.AsyncClient) -> None:
+    files = [("file", ("a.csv", SWEEP_FILE)), ("file", ("b.csv", SWEEP_FILE))]
+    answer = await client.post("/api/v1/sweeps", files=files)
+    assert (422, {"example-drafters"}) == (answer.status_code, set(scene.stored))
+    assert "2 parts `file` (a.csv, b.csv)" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("part", ["config", "content", "sweep"])
+@pytest.mark.parametrize("name", ["\x1b]0;pwn\x07", "a\x00b", "a\nb", "x" * 201, ""])
+async def test_a_name_that_cannot_be_printed_is_refused_in_an_upload(
+    scene: Scene, client: httpx.AsyncClient, part: str, name: str
+) -> None:
+    files = {"file": ("a.csv", SWEEP_FILE)}
+    answer = await client.post("/api/v1/sweeps", params={part: name}, files=files)
+    assert (422, "urn:opmon:problem:sweep") == (answer.status_code, answer.json()["type"])
+    assert {"example-drafters"} == set(scene.stored)
