@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opmon.config import PULSE_INTERVALS_MS, Settings, database_url, load, not_reloadable, settings_table, shown
+from opmon.config import (
+    PULSE_INTERVALS_MS,
+    Settings,
+    check_secrets,
+    database_url,
+    load,
+    not_reloadable,
+    settings_table,
+    shown,
+)
 from opmon.config.document import parse_document
 from opmon.errors import ConfigError
+from tests.needs import ROOT
+from tests.processes import THIS_OPMON, clean_environment
 
 NOBODY = {"HOME": "/home/nobody"}
 
@@ -140,7 +152,13 @@ FAULTS = {
     "unknown target": ("comparisons:\n  - {sweep: s, targets: [b]}\n", "2: comparisons[0].targets: there is no target 'b'"),
     "half a pair": ("comparisons:\n  - {sweep: s, reference: a}\n", "reference and candidate belong together"),
     "with itself": ("comparisons:\n  - {sweep: s, reference: a, candidate: a}\n", "compares 'a' with itself"),
-    "mix": ("comparisons:\n  - {sweep: s, content: code=much}\n", "'code=much' is no share"),
+    "mix": ("comparisons:\n  - {sweep: s, content: code=much}\n", "'code=much' is no content mix: write shares"),
+    "mix that is not all": ("targets:\n  - url: http://a\n    content_mix: {code: 0.3}\n", "3: targets[0].content_mix: the shares of the content mix 'code=0.3' sum to 0.3, not to 1"),
+    "mix that is too much": ("comparisons:\n  - sweep: s\n    content: code=2\n", "3: comparisons[0].content: the shares of the content mix 'code=2' sum to 2"),
+    "asked twice": (
+        "comparisons:\n  - {name: one, sweep: s, live_is: reference}\n  - {name: two, sweep: s, live_is: candidate}\n",
+        "3: comparisons[1]: 'two' asks what 'one' (comparisons[0]) asks",
+    ),
     "database": ("storage: {url: mysql://a/b}\n", "mysql:// is no database that opmon knows"),
     "memory": ("storage: {url: 'sqlite:///:memory:'}\n", "a database in memory cannot be shared"),
     "falling retention": ("storage:\n  retention: {raw: 50d}\n", "2: storage.retention: must not fall"),
@@ -208,6 +226,69 @@ def test_a_secret_in_the_query_of_a_list_is_not_shown(tmp_path: Path) -> None:
     document = shown(load(write(tmp_path, text), environ=NOBODY))
     (source,) = document["discovery"]["http_sd"]
     assert ("http://a/list?<secret>", "1m") == (source["url"], source["refresh_interval"])
+
+
+def test_comparisons_that_differ_in_content_configuration_or_targets_are_not_the_same(tmp_path: Path) -> None:
+    text = """
+targets: [{url: http://a, name: a}, {url: http://b, name: b}]
+comparisons:
+  - {name: one, sweep: s, content: code, targets: [a]}
+  - {name: two, sweep: s, content: prose, targets: [a]}
+  - {name: three, sweep: s, content: code, targets: [b]}
+  - {name: four, sweep: s, content: code, targets: [a], reference: x, candidate: y}
+"""
+    assert 4 == len(load(write(tmp_path, text), environ=NOBODY).comparisons)
+
+
+def test_every_secret_that_cannot_be_read_is_told_with_its_key(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "good").write_text("token\n")
+    text = """
+targets:
+  - {url: http://a, auth: {bearer_file: good}}
+  - {url: http://b, auth: {bearer_file: gone}}
+  - {url: http://c, auth: {basic: {username: u, password_file: empty}}}
+discovery:
+  http_sd: [{url: http://d, auth: {bearer_file: missing}, defaults: {auth: {bearer_file: absent}}}]
+web: {token_file: empty}
+"""
+    settings = load(write(tmp_path, text), environ=NOBODY)
+    with pytest.raises(ConfigError) as caught:
+        check_secrets(settings)
+    gone = "the secret cannot be read: No such file or directory"
+    assert [
+        f"web.token_file: {tmp_path}/empty: must hold one line with the secret",
+        f"targets[1].auth.bearer_file: {tmp_path}/gone: {gone}",
+        f"targets[2].auth.basic.password_file: {tmp_path}/empty: must hold one line with the secret",
+        f"discovery.http_sd[0].defaults.auth.bearer_file: {tmp_path}/absent: {gone}",
+        f"discovery.http_sd[0].auth.bearer_file: {tmp_path}/missing: {gone}",
+    ] == str(caught.value).splitlines()
+    for name in ("empty", "gone", "absent", "missing"):
+        (tmp_path / name).write_text("token\n")
+    check_secrets(settings)
+
+
+@pytest.mark.parametrize("command", [("check", "config"), ("serve", "--config")])
+@pytest.mark.parametrize("text", ["web: {token_file: gone}\n", "web: {listen: '127.0.0.1:0'}\n"])
+def test_a_secret_that_is_not_there_is_told_before_anything_starts(
+    command: tuple[str, str], text: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, f"targets: [{{url: 'http://127.0.0.1:1', auth: {{bearer_file: none}}}}]\n{text}")
+    environment = {**clean_environment(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*THIS_OPMON, *command, str(path)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert 2 == done.returncode
+    assert f"targets[0].auth.bearer_file: {tmp_path}/none: the secret cannot be read" in done.stderr
+    assert ("token_file" in text) == (f"web.token_file: {tmp_path}/gone: the secret cannot be read" in done.stderr)
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("*.db"))
 
 
 def test_all_faults_of_the_values_are_told_at_once(tmp_path: Path) -> None:

@@ -208,8 +208,8 @@ def test_the_timeline_adds_up_to_the_window(watched: Observed) -> None:
 
 
 def test_too_fine_a_step_is_refused(watched: Observed) -> None:
+    now_ms = START_MS + 20_000_000
     with pytest.raises(InvalidWindow, match="points"):
-        now_ms = START_MS + 20_000_000
         _at(watched, now_ms).concurrency(Selector(), WindowAsk(None, START_MS, now_ms), 1000)
 
 

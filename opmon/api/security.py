@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -18,7 +20,14 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-MEBIBYTE = 1 << 20
+from opmon.errors import ConfigError
+from opmon.log import fields
+from opmon.sweeps.detect import LARGEST_BYTES
+
+logger = logging.getLogger("opmon.web")
+
+# What a form may add to the file in it.
+FORM_BYTES = 64 * 1024
 UPLOAD_PATH = "/api/v1/sweeps"
 LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
 # Probes carry no token, and learn nothing but yes or no.
@@ -47,15 +56,40 @@ SECURITY_HEADERS = {
 class SecuritySettings:
     """`token`: asked for as bearer, or as the password of HTTP Basic (what a browser can send); None asks for nothing.
 
+    A callable gives the token that holds now, so that a changed one holds at once; where it gives None, nobody gets in.
+
     `check_host`: only names of this machine and `allowed_hosts` are answered (on a loopback address, where a page of
     another site could reach opmon by a name that it points at 127.0.0.1). A limit counts bytes of a request's body.
     """
 
-    token: str | None = None
+    token: str | Callable[[], str | None] | None = None
     check_host: bool = True
     allowed_hosts: tuple[str, ...] = ()
-    max_upload_bytes: int = 32 * MEBIBYTE
+    max_upload_bytes: int = LARGEST_BYTES + FORM_BYTES
     max_body_bytes: int = 64 * 1024
+
+
+class TokenInForce:
+    """The token as it stands in its file at each use. While it cannot be read, nobody gets in; that is logged once."""
+
+    def __init__(self, read: Callable[[], str | None]) -> None:
+        """`read` raises ConfigError where there is no token to be read."""
+        self._read = read
+        self._is_told = False
+
+    def __call__(self) -> str | None:
+        """The token, None for none."""
+        try:
+            token = self._read()
+        except ConfigError as error:
+            if not self._is_told:
+                logger.error("nobody gets in: the token cannot be read", extra=fields(error=str(error)))  # noqa: TRY400  # a file is missing, which needs no traceback
+            self._is_told = True
+            return None
+        if self._is_told:
+            logger.info("the token can be read again")
+        self._is_told = False
+        return token
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +153,8 @@ def refuse_token(path: str, headers: Headers, settings: SecuritySettings) -> Ref
     """No token, or another one. Compared in constant time."""
     if settings.token is None or path in OPEN_PATHS:
         return None
-    if hmac.compare_digest(given_token(headers), settings.token.encode()):
+    token = settings.token if isinstance(settings.token, str) else settings.token()
+    if token and hmac.compare_digest(given_token(headers), token.encode()):
         return None
     return Refusal(401, "token", "this opmon asks for its token: Authorization: Bearer <token>", challenge=True)
 
@@ -151,7 +186,9 @@ def too_large(limit: int) -> Refusal:
 def refuse_length(headers: Headers, limit: int) -> Refusal | None:
     """A declared length over the limit; what declares none is counted while it is read."""
     length = headers.get("content-length", "0")
-    return too_large(limit) if not length.isdecimal() or int(length) > limit else None
+    # Python reads no integer of thousands of digits.
+    is_number = length.isdecimal() and len(length) <= 20
+    return too_large(limit) if not is_number or int(length) > limit else None
 
 
 def without_prefix(scope: Scope, prefix: str) -> Scope:

@@ -17,6 +17,7 @@ from opmon.config.discovery import (
     SourceSettings,
 )
 from opmon.config.loading import load
+from opmon.config.needed import check_secrets
 from opmon.config.settings import (
     Auth,
     Basic,
@@ -53,6 +54,7 @@ __all__ = [
     "Target",
     "Tls",
     "Web",
+    "check_secrets",
     "database_url",
     "load",
     "not_reloadable",

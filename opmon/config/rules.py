@@ -35,6 +35,7 @@ def faults(settings: Settings) -> Iterator[Fault]:
     yield from _repeated("targets", [target.name or "" for target in settings.targets])
     yield from _auth_faults(settings.targets)
     yield from _repeated("comparisons", [comparison.name or "" for comparison in settings.comparisons])
+    yield from _alike(settings)
     yield from _discovery_faults(settings.discovery)
     for index, comparison in enumerate(settings.comparisons):
         yield from _comparison_faults(index, comparison, settings)
@@ -124,6 +125,22 @@ def _dns_faults(index: int, source: DnsSource) -> Iterator[Fault]:
         yield ("discovery", "dns", index, "port"), "SRV records bring their ports; leave it out, or ask for type A"
     if source.type != "SRV" and source.port is None:
         yield ("discovery", "dns", index), f"{source.type} records bring no port; say which with `port`"
+
+
+def _alike(settings: Settings) -> Iterator[Fault]:
+    """Comparisons that ask one question of one target: their answers would be told twice, or contradict each other."""
+    for index, one in enumerate(settings.comparisons):
+        for before, other in enumerate(settings.comparisons[:index]):
+            both = not one.targets or not other.targets or set(one.targets) & set(other.targets)
+            if both and _question(one) == _question(other):
+                place = f"{other.name!r} (comparisons[{before}])"
+                words = "the same sweep, reference, candidate and content of the same target; keep one of them"
+                yield ("comparisons", index), f"{one.name!r} asks what {place} asks: {words}"
+                break
+
+
+def _question(comparison: Comparison) -> tuple[str | None, ...]:
+    return comparison.sweep, comparison.reference, comparison.candidate, comparison.content
 
 
 def _comparison_faults(index: int, comparison: Comparison, settings: Settings) -> Iterator[Fault]:

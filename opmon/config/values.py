@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
 from opmon.config.database import normalise
+from opmon.core.recommend.ask import parse_mix
 from opmon.core.units import format_duration, parse_duration
 from opmon.errors import ConfigError, InvalidWindow
 
@@ -183,28 +184,27 @@ def label_names(labels: dict[str, str]) -> dict[str, str]:
 
 
 def shares(mix: dict[str, float]) -> dict[str, float]:
-    """Shares above 0; they need not add up to 1."""
+    """Shares above 0 that add up to 1 (as near as `parse_mix` wants it), or none at all."""
     for content, share in mix.items():
         if not 0 < share < float("inf"):
             message = f"{content!r}: a share must be a number above 0; got {share}"
             raise ValueError(message)
+    if mix:
+        _mix(",".join(f"{content}={share!r}" for content, share in mix.items()))
     return mix
 
 
 def content(text: str) -> str:
     """One content, or a mix `code=0.3,prose=0.7`."""
-    if "=" not in text:
-        return text
-    for part in text.split(","):
-        name, _, share = part.partition("=")
-        try:
-            usable = bool(name.strip()) and 0 < float(share) < float("inf")
-        except ValueError:
-            usable = False
-        if not usable:
-            message = f"{part.strip()!r} is no share; write one content, or a mix like code=0.3,prose=0.7"
-            raise ValueError(message)
+    _mix(text)
     return text
+
+
+def _mix(text: str) -> None:
+    try:
+        parse_mix(text)
+    except ConfigError as error:
+        raise ValueError(str(error)) from error
 
 
 def listen(text: str) -> str:

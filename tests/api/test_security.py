@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import httpx
 import pytest
 
-from opmon.api.security import SecuritySettings
+from opmon.api.security import SecuritySettings, TokenInForce
+from opmon.config import Web
 from tests.api.conftest import application, client_of
 from tests.api.stage import Scene
 
@@ -101,6 +103,29 @@ async def test_a_page_of_another_site_cannot_write(
     assert 403 == (await client.post("/api/v1/sweeps", files=FILE, headers=headers)).status_code
     assert 403 == (await client.delete("/api/v1/sweeps/example-drafters", headers=headers)).status_code
     assert {"example-drafters"} == set(scene.stored)
+
+
+async def test_a_token_that_changes_in_its_file_holds_from_then_on(
+    scene: Scene, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    security = SecuritySettings(TokenInForce(Web(token_file=str(file)).token))
+
+    async def answers(client: httpx.AsyncClient) -> list[int]:
+        sent = [{"Authorization": f"Bearer {token}"} for token in ("first", "second", "")]
+        return [(await client.get("/api/v1/targets", headers=one)).status_code for one in sent]
+
+    async with client_of(application(scene, security)) as client:
+        assert [200, 401, 401] == await answers(client)
+        file.write_text("second\n")
+        assert [401, 200, 401] == await answers(client)
+        for leave in (lambda: file.write_text(""), file.unlink):
+            leave()
+            assert [401, 401, 401] == await answers(client)
+        assert ["nobody gets in: the token cannot be read"] == [record.message for record in caplog.records]
+        file.write_text("first\n")
+        assert [200, 401, 401] == await answers(client)
 
 
 @pytest.mark.parametrize(
