@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from opmon.core.model import Attempt, Ceiling, Epoch, Health, Lane, Row, Snapshot, State, TargetRecord
+from opmon.core.names import escaped
 from opmon.core.snapshot import SnapshotReader
 from opmon.core.states import Step, Tracker
 from opmon.errors import ConfigError, ScrapeError
 
 OK_STATUS = 200
+MOST_UNIX_SECONDS = 253_402_300_799
+"""The end of the year 9999, up to which an instant can be shown as a date."""
+MOST_TOOK_SECONDS = 86_400
+MOST_WORDS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +136,7 @@ def read_recording(path: Path) -> Iterator[dict[str, Any]]:
             for number, line in enumerate(lines, 1):
                 if line.strip():
                     yield _recorded(line, f"{path}, line {number}")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
         message = f"{path}: cannot be read as a recording: {error}"
         raise ConfigError(message) from error
 
@@ -138,15 +144,35 @@ def read_recording(path: Path) -> Iterator[dict[str, Any]]:
 def _recorded(line: str, place: str) -> dict[str, Any]:
     try:
         scrape = json.loads(line)
-        return {
+        read: dict[str, Any] = {
             "t": float(scrape["t"]),
             "took": float(scrape.get("took") or 0.0),
             "status": int(scrape["status"]),
             "body": str(scrape["body"]),
         }
-    except (ValueError, KeyError, TypeError) as error:
-        message = f"{place}: a scrape is a JSON object with t, took, status and body ({type(error).__name__}: {error})"
+        fault = _recording_fault(**read)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        words = f"{type(error).__name__}: {str(error)[:MOST_WORDS]}"
+        message = f"{place}: a scrape is a JSON object with t, took, status and body ({words})"
         raise ConfigError(message) from error
+    if fault:
+        raise ConfigError(f"{place}: {fault}")
+    return read
+
+
+def _recording_fault(*, t: float, took: float, status: int, body: str) -> str:
+    """What cannot be in a scrape, in words; empty where nothing is wrong."""
+    if not 0 <= t < MOST_UNIX_SECONDS:
+        return f"t is {t:g}; it is the instant of the scrape in Unix seconds, from 0 to {MOST_UNIX_SECONDS:,}"
+    if not 0 <= took <= MOST_TOOK_SECONDS:
+        return f"took is {took:g}; it is how long the scrape took in seconds, from 0 to {MOST_TOOK_SECONDS:,}"
+    if not 0 <= status <= 999:
+        return f"status is {status:.6g}; it is the HTTP status, or 0 for a connection that failed"
+    try:
+        body.encode()
+    except UnicodeEncodeError:
+        return "the body is no text: it holds one half of a surrogate pair"
+    return ""
 
 
 def attempt_of_page(
@@ -200,7 +226,7 @@ def attempt_of_recording(scrape: dict[str, Any], *, interval_ms: int, reader: Sn
     at_ms, took_ms = round(scrape["t"] * 1000), round(scrape["took"] * 1000)
     if scrape["status"] != OK_STATUS:
         kind = "http_status" if scrape["status"] else "connect"
-        detail = f"HTTP {scrape['status']}" if scrape["status"] else scrape["body"][:200]
+        detail = f"HTTP {scrape['status']}" if scrape["status"] else escaped(scrape["body"][:200])
         return attempt_of_failure(
             detail, kind=kind, at_ms=at_ms, took_ms=took_ms, interval_ms=interval_ms, lane=Lane.FULL
         )

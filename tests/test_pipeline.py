@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from opmon.core.model import Ceiling, Health, Lane, State, TargetRecord
 from opmon.errors import ConfigError
@@ -113,3 +115,74 @@ def test_an_expected_model_that_is_not_served_is_missing() -> None:
         observer = Observer(TargetRecord("a", "http://a"), expected_model=expected)
         observer.observe(attempt_of_recording(scrape, interval_ms=1000))
         assert (f"model {expected}" in observer.record.missing) is missing
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("t", "NaN", "t is nan; it is the instant"),
+        ("t", "Infinity", "t is inf"),
+        ("t", "1e30", "t is 1e+30; it is the instant"),
+        ("t", "-5", "t is -5; it is the instant"),
+        ("took", "-1", "took is -1; it is how long"),
+        ("took", "NaN", "took is nan"),
+        ("took", "1e30", "took is 1e+30"),
+        ("status", "-1", "status is -1"),
+        ("status", "Infinity", "OverflowError"),
+        ("status", "1" + "0" * 400, "status"),
+        ("t", "1" + "0" * 400, "OverflowError"),
+        ("body", r'"\ud800"', "surrogate"),
+    ],
+)
+def test_a_value_that_no_scrape_can_have_is_told_by_name(tmp_path: Path, field: str, value: str, words: str) -> None:
+    scrape = {"t": "1800000000.5", "took": "0.1", "status": "200", "body": '""', field: value}
+    path = tmp_path / "scrapes.jsonl"
+    path.write_text("{" + ", ".join(f'"{name}": {text}' for name, text in scrape.items()) + "}\n")
+    with pytest.raises(ConfigError) as caught:
+        list(read_recording(path))
+    assert f"{path}, line 1: " in str(caught.value)
+    assert words in str(caught.value)
+
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(),
+    st.sampled_from([0, 200, 1.8e9, 1e400, -(10**400), "\ud800", []]),
+)
+SCRAPES = st.dictionaries(st.sampled_from(["t", "took", "status", "body"]), VALUES)
+
+
+@given(st.one_of(VALUES, SCRAPES, SCRAPES.map(lambda one: {"t": 1.8e9, "status": 0, "body": "no"} | one)))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_any_line_is_a_scrape_that_can_be_observed_or_refused_in_words(tmp_path: Path, value: object) -> None:
+    path = tmp_path / "scrapes.jsonl"
+    path.write_text(json.dumps(value))
+    try:
+        scrapes = list(read_recording(path))
+    except ConfigError:
+        return
+    (scrape,) = scrapes
+    row = _observer().observe(attempt_of_recording(scrape, interval_ms=1000)).step.row
+    assert 0 <= row.stratum_ms <= row.at_ms
+
+
+@given(st.binary(max_size=300), st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_any_file_is_a_recording_or_refused_in_words(tmp_path: Path, data: bytes, is_packed: bool) -> None:
+    path = tmp_path / ("scrapes.jsonl.gz" if is_packed else "scrapes.jsonl")
+    path.write_bytes((b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03" if is_packed else b"") + data)
+    try:
+        scrapes = list(read_recording(path))
+    except ConfigError as error:
+        message = str(error)
+    else:
+        message = f"{path}" if scrapes == [] else ""
+    assert message.startswith(str(path))
+
+
+def test_what_a_recorded_failure_says_cannot_steer_a_terminal() -> None:
+    scrape = {"t": 1_800_000_000.5, "took": 0.1, "status": 0, "body": "\x1b[2Jrefused\n"}
+    assert r"\x1b[2Jrefused\n" == attempt_of_recording(scrape, interval_ms=1000).detail
