@@ -11,7 +11,7 @@ from itertools import pairwise
 from statistics import median
 
 from opmon.core.answers import Knee
-from opmon.core.cells import Cell, has_failures
+from opmon.core.cells import Cell, has_failures, is_usable
 
 KNEE_RATIO = 0.8
 STILL_RISING_SLOPE = 0.5
@@ -22,11 +22,13 @@ PER_STREAM, AGGREGATE, BOTH = "per_stream", "aggregate", "both"
 
 
 def aggregate_curve(cells: Iterable[Cell]) -> list[tuple[float, float]]:
-    """`(concurrency, aggregate tok/s)` by concurrency; repeats by their median, cells with failures left out."""
+    """`(concurrency, aggregate tok/s)` by concurrency; repeats by their median, cells with failures, or without a usable figure, left out."""
     values: dict[float, list[float]] = {}
     for cell in cells:
-        if cell.concurrency and cell.aggregate and not has_failures(cell):
-            values.setdefault(cell.concurrency, []).append(cell.aggregate)
+        level, speed = cell.concurrency, cell.aggregate
+        if level is None or speed is None or not is_usable(level) or not is_usable(speed) or has_failures(cell):
+            continue
+        values.setdefault(level, []).append(speed)
     return [(level, median(values[level])) for level in sorted(values)]
 
 

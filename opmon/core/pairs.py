@@ -310,7 +310,9 @@ def _at_levels(cells: Iterable[Cell], configuration: str, content: str) -> dict[
     """Cells of a configuration and content by what the clients held in flight; unlimited load has no level."""
     found: dict[float, list[Cell]] = {}
     for cell in cells:
-        if (cell.configuration, cell.content) == (configuration, content) and cell.concurrency:
+        if (cell.configuration, cell.content) != (configuration, content) or cell.concurrency is None:
+            continue
+        if is_usable(cell.concurrency):
             found.setdefault(cell.concurrency, []).append(cell)
     return found
 

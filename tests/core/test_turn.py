@@ -106,3 +106,57 @@ def test_unknown_speeds_ask_nothing() -> None:
     assert prefix_cost(None, 74.1) is None
     assert client_tax(38.0, None) is None
     assert not asks_for_prepended_tokens(None, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ((1e308, 1, 1, "after", 1), "the TTFT must be a number of seconds from 0 to 1000000, not 1e+308"),
+        ((1, 1e308, 1, "after", 1), "the decode time must be a number of seconds from 0.000001 to 1000000, not 1e+308"),
+        ((1, 0, 1, "after", 1), "the decode time must be a number of seconds from 0.000001 to 1000000, not 0"),
+        ((1, 1, 1e7, "after", 1), "the speed-up must be a number of times from 0.000001 to 1000000, not 10000000.0"),
+        ((1, 1, 1, "after", math.nan), "the TTFT ratio must be a number of times from 0.000001 to 1000000, not nan"),
+    ],
+)
+def test_a_refusal_names_the_figure_and_what_is_allowed(
+    wrong: tuple[float, float, float, str, float], words: str
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        turn(*wrong)
+    assert words == str(refused.value)
+
+
+def test_a_first_token_may_come_at_once() -> None:
+    assert 2.0 == turn(0, 3, 2).speedup_ratio
+
+
+allowed = st.floats(1e-6, 1e6)
+
+
+@given(st.one_of(st.just(0.0), st.floats(0, 1e6)), allowed, allowed, allowed, st.sampled_from(["after", "before"]))
+def test_every_figure_of_an_allowed_turn_is_finite(
+    ttft: float, decode: float, s: float, t: float, measured: str
+) -> None:
+    found = turn(ttft, decode, s, measured, t)
+
+    assert all(
+        math.isfinite(figure) and figure >= 0
+        for figure in (
+            found.speedup_ratio,
+            found.turn_before_seconds,
+            found.turn_after_seconds,
+            found.ttft_share_ratio,
+        )
+    )
+
+
+@given(st.floats(), st.floats(), st.floats(), st.floats())
+def test_whatever_is_typed_is_refused_or_answered_in_finite_figures(
+    ttft: float, decode: float, s: float, t: float
+) -> None:
+    for measured in ("after", "before"):
+        try:
+            found = turn(ttft, decode, s, measured, t)
+        except ConfigError:
+            continue
+        assert math.isfinite(found.speedup_ratio)

@@ -13,7 +13,7 @@ from opmon.core.occupancy import busy_ms
 from opmon.core.recommend.ratios import CANDIDATE, REFERENCE
 from opmon.core.sentence import sentence
 from opmon.core.sums import Sums
-from opmon.core.turn import AFTER, BEFORE
+from opmon.core.turn import AFTER, BEFORE, CEILING_LIMIT, DECODE_LIMIT, TOKENS_LIMIT, TTFT_LIMIT, check_times
 from opmon.errors import ConfigError
 
 
@@ -128,20 +128,19 @@ def live_point_of(occupancy: Mapping[int, int], source: str, ceiling: int | None
 
 
 def resolve_times(live: LivePoint, ask: Ask) -> Times | None:
-    """The times of a turn: typed in where they were typed, else the live ones; None without both parts.
+    """The times of a turn: typed in where they were typed, else the live ones; None without both parts, or where a live
+    one is beyond its limit.
 
-    `measured` defaults to `before` if the live server is the reference, else to `after`. Raises ConfigError where only
-    one of the two was typed.
+    `measured` defaults to `before` if the live server is the reference, else to `after`.
     """
     measured = ask.measured or (BEFORE if ask.live_is == REFERENCE else AFTER)
-    if (ask.ttft_seconds is None) != (ask.decode_seconds is None):
-        message = "a turn has two parts: give both the TTFT and the decode time, or neither"
-        raise ConfigError(message)
     if ask.ttft_seconds is not None and ask.decode_seconds is not None:
         server = live.server_ttft_seconds if live.times_source == "client" else live.ttft_seconds
         part = None if server is None or not ask.ttft_seconds else min(1.0, server / ask.ttft_seconds)
         return Times(ask.ttft_seconds, ask.decode_seconds, measured, "typed", part)
-    if live.ttft_seconds is None or live.decode_seconds is None or live.ttft_seconds + live.decode_seconds <= 0:
+    if live.ttft_seconds is None or live.decode_seconds is None:
+        return None
+    if not TTFT_LIMIT.holds(live.ttft_seconds) or not DECODE_LIMIT.holds(live.decode_seconds):
         return None
     part = 1.0
     if live.times_source == "client":
@@ -158,11 +157,18 @@ def check_ask(ask: Ask) -> None:
     if ask.measured not in (None, BEFORE, AFTER):
         message = f"measured must be `before` or `after`, not {ask.measured!r}"
         raise ConfigError(message)
-    positive = {"prompt_tokens": ask.prompt_tokens, "output_tokens": ask.output_tokens, "ceiling": ask.ceiling}
-    for name, value in positive.items():
-        if value is not None and not 0 < value < float("inf"):
-            message = f"{name} must be above 0, not {value}"
-            raise ConfigError(message)
+    for name, value, limit in (
+        ("prompt_tokens", ask.prompt_tokens, TOKENS_LIMIT),
+        ("output_tokens", ask.output_tokens, TOKENS_LIMIT),
+        ("the ceiling", ask.ceiling, CEILING_LIMIT),
+    ):
+        if value is not None:
+            limit.check(name, value)
+    if (ask.ttft_seconds is None) != (ask.decode_seconds is None):
+        message = "a turn has two parts: give both the TTFT and the decode time, or neither"
+        raise ConfigError(message)
+    if ask.ttft_seconds is not None and ask.decode_seconds is not None:
+        check_times(ask.ttft_seconds, ask.decode_seconds)
 
 
 def parse_mix(text: str) -> dict[str, float]:

@@ -16,6 +16,8 @@ from opmon.core.recommend.ratios import FIGURES, REFERENCE, is_scattered
 
 # Occupancies are integers; shares are kept to a millionth.
 _UNITS = 1_000_000
+# A product of many ratios stays a number: beyond this a level has practically no time, or all of it.
+_FINITE = 1e100
 
 
 def project(
@@ -44,7 +46,7 @@ def projected_occupancy(running: Mapping[int, int], pairs: Sequence[Pair]) -> di
     projected, product, ratio = {0: float(running.get(0, 0))}, 1.0, 1.0
     for level in range(1, max(running, default=0) + 1):
         ratio = _ratio(level, pairs) or ratio
-        product *= ratio
+        product = min(max(product * ratio, 1 / _FINITE), _FINITE)
         if running.get(level, 0) > 0:
             projected[level] = running[level] / product
     return projected
