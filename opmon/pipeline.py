@@ -120,9 +120,16 @@ def _with_facts(record: TargetRecord, snapshot: Snapshot, lane: Lane) -> TargetR
     return replace(
         record,
         missing=snapshot.missing,
-        facts=dict(snapshot.facts),
+        facts={**snapshot.facts, **_skipped(snapshot)},
         kv_cache_max_concurrency=float(kv_ceiling) if kv_ceiling else record.kv_cache_max_concurrency,
     )
+
+
+def _skipped(snapshot: Snapshot) -> dict[str, str]:
+    """That the page has lines which are no samples: how many, and the first."""
+    if not snapshot.skipped_lines:
+        return {}
+    return {"skipped_lines": str(snapshot.skipped_lines), "skipped": snapshot.detail}
 
 
 def read_recording(path: Path) -> Iterator[dict[str, Any]]:

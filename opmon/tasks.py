@@ -8,36 +8,39 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from opmon.config import Comparison
-from opmon.core.answers import Recommendation, Selector, TargetStatus
+from opmon.core.answers import Selector, TargetStatus
 from opmon.errors import OpmonError
-from opmon.exporter import Evaluation, TargetEvaluation
+from opmon.exporter import ComparisonEvaluation, Evaluation, TargetEvaluation
 from opmon.reports import RecommendationAsk, Reports, WindowAsk
 
 
 def evaluate(reports: Reports, comparisons: Sequence[Comparison]) -> Evaluation:
-    """Everything that /metrics shows, over the default window. A comparison that cannot be answered is left out."""
+    """Everything that /metrics shows, over the default window. A comparison that cannot be answered says why."""
     statuses = reports.targets()
     return Evaluation(
         targets={
             status.name: TargetEvaluation(status, reports.operating_point(Selector(target=status.name), WindowAsk()))
             for status in statuses
         },
-        recommendations=tuple(_recommendations(reports, comparisons, statuses)),
+        comparisons=tuple(_comparisons(reports, comparisons, statuses)),
     )
 
 
-def _recommendations(
+def _comparisons(
     reports: Reports, comparisons: Sequence[Comparison], statuses: Sequence[TargetStatus]
-) -> Iterator[tuple[str, Recommendation]]:
+) -> Iterator[ComparisonEvaluation]:
     for comparison in comparisons:
+        name = comparison.name or comparison.sweep
         for status in statuses:
             if comparison.targets and status.name not in comparison.targets:
                 continue
             try:
-                yield status.name, reports.recommendation(recommendation_ask(comparison, status.name))
-            except OpmonError:
-                # A sweep that is not imported yet, or a configuration that it lacks: no series is the honest answer.
-                continue
+                answer = reports.recommendation(recommendation_ask(comparison, status.name))
+            except OpmonError as error:
+                # A sweep that is not imported yet, or a configuration that it lacks: no verdict is the honest answer.
+                yield ComparisonEvaluation(name, status.name, failure=str(error))
+            else:
+                yield ComparisonEvaluation(name, status.name, answer)
 
 
 def recommendation_ask(comparison: Comparison, target: str) -> RecommendationAsk:

@@ -29,6 +29,7 @@ class Count(StrEnum):
     STORE_ROWS = "store_rows"
     STORE_DUPLICATES = "store_duplicates"
     STORE_OVERFLOW = "store_overflow"
+    STORE_LOST = "store_lost"
     HTTP_REQUESTS = "http_requests"
     DISCOVERY_FAILURES = "discovery_failures"
 
@@ -42,6 +43,7 @@ class Telemetry:
         self._counts: dict[Count, dict[Labels, int]] = {count: {} for count in Count}
         self._scrapes: dict[str, dict[str, int]] = {}
         self._failures: dict[str, dict[tuple[str, str], int]] = {}
+        self._skipped: dict[str, int] = {}
         self._queue_length: int | None = None
         self._last_commit_ms: int | None = None
         self._listed: dict[str, int] = {}
@@ -75,6 +77,11 @@ class Telemetry:
                 failures = self._failures.setdefault(target, {})
                 failures[lane, kind] = failures.get((lane, kind), 0) + 1
 
+    def lines_skipped(self, target: str, lines: int) -> None:
+        """Lines of a target's whole page that are neither sample nor comment."""
+        with self._lock:
+            self._skipped[target] = self._skipped.get(target, 0) + lines
+
     def store_committed(self, rows: int, at_ms: int) -> None:
         """One transaction that wrote this many rows is on disk."""
         with self._lock:
@@ -83,8 +90,12 @@ class Telemetry:
         self._add(Count.STORE_ROWS, (), rows)
 
     def store_failed(self) -> None:
-        """One transaction did not reach the disk."""
+        """One transaction was given up: trying again could not help, or opmon ended before it did."""
         self._add(Count.STORE_FAILURES, (), 1)
+
+    def store_lost(self, rows: int) -> None:
+        """Rows that are in no database, for whatever reason."""
+        self._add(Count.STORE_LOST, (), rows)
 
     def store_overflowed(self, rows: int = 1) -> None:
         """Rows that were dropped because the queue before the database was full."""
@@ -130,6 +141,7 @@ class Telemetry:
         with self._lock:
             self._scrapes.pop(target, None)
             self._failures.pop(target, None)
+            self._skipped.pop(target, None)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -147,6 +159,11 @@ class Telemetry:
         """A copy of a target's failed attempts, by lane and kind."""
         with self._lock:
             return dict(self._failures.get(target, {}))
+
+    def skipped_lines(self, target: str) -> int:
+        """A target's lines that were no samples."""
+        with self._lock:
+            return self._skipped.get(target, 0)
 
     def listed(self) -> Mapping[str, int]:
         """A copy of how many targets each source of discovery names."""

@@ -28,6 +28,7 @@ from opmon.core import answers
 from opmon.core.answers import OperatingPoint, Recommendation, TargetStatus
 from opmon.core.model import DOWN_KINDS, INVALID_KINDS
 from opmon.exporter import (
+    ComparisonEvaluation,
     ConcurrencyHistogram,
     Evaluation,
     Exporter,
@@ -138,6 +139,10 @@ def recommendation(*contents: answers.ContentAnswer, verdict: str = "undecided")
     )
 
 
+def compared(answer: Recommendation, name: str = "drafter") -> ComparisonEvaluation:
+    return ComparisonEvaluation(name, "a", answer)
+
+
 def exporter(*targets: str) -> Exporter:
     made = Exporter(Telemetry())
     for target in targets:
@@ -156,7 +161,10 @@ def filled() -> Exporter:
     made.set_evaluation(
         Evaluation(
             {"a": TargetEvaluation(status("a"), operating_point())},
-            (("a", recommendation(content("code"), content("prose", verdict="undecided", proxy=True))),),
+            (
+                compared(recommendation(content("code"), content("prose", verdict="undecided", proxy=True))),
+                ComparisonEvaluation("later", "a", failure="no sweep is called 'later'"),
+            ),
             at_ms=1_000_000,
         )
     )
@@ -279,7 +287,7 @@ def test_a_new_target_has_its_counters_at_0_and_its_gauges_unknown() -> None:
 def test_all_series_of_a_removed_target_vanish_at_once_and_stay_away_from_a_late_evaluation() -> None:
     made = filled()
     late = Evaluation(
-        {"a": TargetEvaluation(status("a"), operating_point())}, (("a", recommendation(content("code"))),)
+        {"a": TargetEvaluation(status("a"), operating_point())}, (compared(recommendation(content("code"))),)
     )
     made.forget("a")
     for _ in range(2):
@@ -344,14 +352,14 @@ def test_a_kind_of_failure_that_nobody_declared_is_counted_as_other() -> None:
 
 def test_a_recommendation_is_exported_per_content_and_for_all_together() -> None:
     found = values(filled())
-    compared = {"target": "a", "sweep": "drafters", "reference": "old", "candidate": "new"}
+    compared = {"target": "a", "sweep": "drafters", "reference": "old", "candidate": "new", "comparison": "drafter"}
     speedup = "opmon_speedup_ratio"
     assert 1.416 == found[key(speedup, **compared, content="code", column="per_stream")]
     assert 0.981 == found[key(speedup, **compared, content="code", column="aggregate")]
     assert 1.2 == found[key(speedup, **compared, content="", column="per_stream")]
     assert 1.07 == found[key("opmon_whole_turn_speedup_ratio", **compared, content="code")]
     cell = {"target": "a", "sweep": "drafters", "content": "code", "concurrency": "1", "column": "per_stream"}
-    assert 1.0 == found[key("opmon_recommended_cell_info", **cell)]
+    assert 1.0 == found[key("opmon_recommended_cell_info", **cell, comparison="drafter")]
     for one, expected in (("code", "switch"), ("prose", "undecided"), ("", "undecided")):
         assert {verdict: float(verdict == expected) for verdict in VERDICTS} == {
             verdict: found[key("opmon_verdict", **compared, content=one, verdict=verdict)] for verdict in VERDICTS
@@ -360,14 +368,59 @@ def test_a_recommendation_is_exported_per_content_and_for_all_together() -> None
 
 def test_a_ratio_that_only_stands_in_for_one_that_was_not_measured_is_not_exported() -> None:
     labels = {"target": "a", "sweep": "drafters", "reference": "old", "candidate": "new", "content": "prose"}
+    labels["comparison"] = "drafter"
     assert math.isnan(values(filled())[key("opmon_speedup_ratio", **labels, column="per_stream")])
 
 
-def test_two_comparisons_with_the_same_labels_leave_one_series_each() -> None:
+def test_two_comparisons_of_one_sweep_have_series_of_their_own() -> None:
     made = exporter()
-    one = ("a", recommendation(content("")))
+    both = (
+        compared(recommendation(content("code"), verdict="stay"), "as reference"),
+        compared(recommendation(content("code"), verdict="switch"), "as candidate"),
+    )
+    made.set_evaluation(Evaluation({"a": TargetEvaluation(status("a"))}, both))
+    told = {
+        (labels["comparison"], labels["verdict"])
+        for labels, value in ((dict(one), value) for one, value in named(values(made), "opmon_verdict").items())
+        if value == 1 and labels["content"] == ""
+    }
+    assert {("as reference", "stay"), ("as candidate", "switch")} == told
+
+
+def test_a_comparison_whose_name_stands_twice_leaves_one_series_each() -> None:
+    made = exporter()
+    one = compared(recommendation(content("")))
     made.set_evaluation(Evaluation({"a": TargetEvaluation(status("a"))}, (one, one)))
     assert len(VERDICTS) == len(named(values(made), "opmon_verdict"))
+
+
+def test_a_comparison_without_an_answer_is_0_and_logged_once_per_reason(caplog: pytest.LogCaptureFixture) -> None:
+    made = exporter("a")
+
+    def evaluated(answer: Recommendation | None, failure: str = "") -> float:
+        made.set_evaluation(Evaluation({}, (ComparisonEvaluation("drafter", "a", answer, failure),)))
+        return values(made)[key("opmon_comparison_evaluated", target="a", comparison="drafter")]
+
+    assert [0, 0] == [evaluated(None, "no sweep"), evaluated(None, "no sweep")]
+    assert 1 == len(caplog.records)
+    assert 0 == evaluated(None, "no configuration")
+    assert 2 == len(caplog.records)
+    assert 1 == evaluated(recommendation(content("code")))
+    assert 2 == len(caplog.records)
+
+
+def test_lines_that_are_no_samples_are_counted_per_target() -> None:
+    telemetry = Telemetry()
+    made = Exporter(telemetry)
+    made.watch("a")
+    name = key("opmon_target_skipped_lines_total", target="a")
+    assert 0.0 == values(made)[name]
+    telemetry.lines_skipped("a", 2)
+    telemetry.lines_skipped("a", 1)
+    assert 3.0 == values(made)[name]
+    made.forget("a")
+    made.watch("a")
+    assert 0.0 == values(made)[name]
 
 
 # --- bounds ---------------------------------------------------------------------------------------------------------
@@ -383,7 +436,7 @@ def test_names_from_outside_cannot_make_the_page_grow_without_end() -> None:
         telemetry.scraped("a", "pulse", f"kind-{number}")
     many = tuple(content(f"content-{number}") for number in range(500))
     long = status("a", engine="x" * 10_000)
-    made.set_evaluation(Evaluation({"a": TargetEvaluation(long)}, (("a", recommendation(*many)),)))
+    made.set_evaluation(Evaluation({"a": TargetEvaluation(long)}, (compared(recommendation(*many)),)))
     found = values(made)
     assert MOST_MODELS + 1 == len(named(found, "opmon_model_concurrency_count"))
     assert (MOST_LABELS + 100) * 1000 == sum(named(found, "opmon_model_concurrency_count").values())

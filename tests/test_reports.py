@@ -15,7 +15,7 @@ from opmon.core.answers import Selector
 from opmon.core.model import Ceiling, Lane, TargetRecord, View
 from opmon.core.sums import Sums
 from opmon.errors import ConfigError, InvalidWindow, NotFound, StoreError
-from opmon.pipeline import Observer
+from opmon.pipeline import Observer, attempt_of_page
 from opmon.reports import RecommendationAsk, Reports, WindowAsk, ceiling_answer, select_targets
 from opmon.simulator import scenarios
 from opmon.simulator.simulation import Simulation
@@ -322,3 +322,27 @@ def test_an_answer_that_fails_fails_for_all_and_is_tried_again(watched: Observed
             reports.operating_point(Selector(), WindowAsk())
     store.fails = False
     assert reports.operating_point(Selector(), WindowAsk()).coverage.ratio == 1
+
+
+def test_a_line_that_is_no_sample_is_told_at_the_target_and_at_its_figures(tmp_path: Path) -> None:
+    store = Store(Database.open(str(tmp_path / "lines.db"), read_only=False, create=True))
+    simulation = Simulation(scenarios.steady(1), start_ms=START_MS)
+    observer = Observer(TargetRecord(NAME, "http://127.0.0.1:1"))
+
+    def told(bad: bytes, second: int) -> tuple[int | None, list[str]]:
+        at_ms = START_MS + 1000 * second + 500
+        page = simulation.page(at_ms, None) + bad
+        step = observer.observe(attempt_of_page(page, at_ms=at_ms, took_ms=1, interval_ms=1000))
+        store.save_target(observer.record)
+        store.append(NAME, [step])
+        reports = Reports(store, ManualClock(START_MS + 60_000))
+        point = reports.operating_point(Selector(), WindowAsk())
+        (status,) = reports.targets()
+        return status.skipped_lines, [one.detail for one in point.warnings if one.code == "skipped_lines"]
+
+    assert (0, []) == told(b"", 1)
+    count, (words,) = told(b"this is no sample\n", 2)
+    assert count == 1
+    assert "the page of simulated has" in words
+    assert "'this is no sample'" in words
+    assert (0, []) == told(b"", 3)

@@ -206,7 +206,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """A line of /api/v1/targets."""
+    """A line of /api/v1/targets. `skipped_lines`: of the last whole page, those that were no samples; None before."""
 
     name: str
     url: str
@@ -228,6 +228,7 @@ class TargetStatus:
     last_scrape_seconds: float | None
     last_scrape_bytes: int | None
     ceiling: CeilingAnswer
+    skipped_lines: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,27 @@ class TargetEvaluation:
 
 
 @dataclass(frozen=True, slots=True)
+class ComparisonEvaluation:
+    """What a configured comparison says of a target; without an answer `failure` says why."""
+
+    comparison: str
+    target: str
+    answer: Recommendation | None = None
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Everything that the gauges show. `recommendations` are pairs of a target's name and its answer."""
+    """Everything that the gauges show."""
 
     targets: Mapping[str, TargetEvaluation] = field(default_factory=dict)
-    recommendations: Sequence[tuple[str, Recommendation]] = ()
+    comparisons: Sequence[ComparisonEvaluation] = ()
     at_ms: int | None = None
+
+    @property
+    def failures(self) -> dict[tuple[str, str], str]:
+        """Why comparisons have no answer, by comparison and target."""
+        return {(one.comparison, one.target): one.failure for one in self.comparisons if one.answer is None}
 
 
 def target_metrics(evaluation: Evaluation, shown: frozenset[str]) -> Iterator[Metric]:
@@ -59,23 +74,32 @@ def target_metrics(evaluation: Evaluation, shown: frozenset[str]) -> Iterator[Me
 
 def recommendation_metrics(evaluation: Evaluation, shown: frozenset[str]) -> Iterator[Metric]:
     """The families of comparisons, for the shown targets."""
-    cell, speedup, turn, verdict = _series(
-        families.RECOMMENDED_CELL, families.SPEEDUP, families.WHOLE_TURN, families.VERDICT
+    cell, speedup, turn, verdict, evaluated = _series(
+        families.RECOMMENDED_CELL,
+        families.SPEEDUP,
+        families.WHOLE_TURN,
+        families.VERDICT,
+        families.COMPARISON_EVALUATED,
     )
-    for target, answer in evaluation.recommendations:
-        if target not in shown:
+    for one in evaluation.comparisons:
+        if one.target not in shown:
             continue
-        compared = (target, answer.sweep, answer.reference, answer.candidate)
+        evaluated.add((one.target, one.comparison), float(one.answer is not None))
+        if one.answer is None:
+            continue
+        answer, name = one.answer, one.comparison
+        compared = (one.target, answer.sweep, answer.reference, answer.candidate)
         for content in answer.contents[:MOST_CONTENTS]:
-            _add_content(cell, speedup, (*compared, content.content), content)
+            labels = (*compared, content.content, name)
+            _add_content(cell, speedup, labels, content)
             whole_turn = content.whole_turn
-            turn.add((*compared, content.content), None if whole_turn is None else whole_turn.speedup_ratio)
-            _add_verdict(verdict, (*compared, content.content), content.verdict)
+            turn.add(labels, None if whole_turn is None else whole_turn.speedup_ratio)
+            _add_verdict(verdict, labels, content.verdict)
         # All contents together: an empty content. Where the sweep has no contents, its only answer has that place.
-        _add_verdict(verdict, (*compared, ""), answer.verdict)
+        _add_verdict(verdict, (*compared, "", name), answer.verdict)
         if answer.combined is not None:
-            speedup.add((*compared, "", answer.combined.column), answer.combined.ratio_weighted)
-    yield from (cell.metric, speedup.metric, turn.metric, verdict.metric)
+            speedup.add((*compared, "", name, answer.combined.column), answer.combined.ratio_weighted)
+    yield from (cell.metric, speedup.metric, turn.metric, verdict.metric, evaluated.metric)
 
 
 def _operating_points(points: Mapping[str, OperatingPoint | None]) -> Iterator[Metric]:
@@ -100,10 +124,10 @@ def _add_statistics(series: Series, labels: tuple[str, str], distribution: Distr
             series.add((*labels, weighting, statistic), getattr(statistics, statistic))
 
 
-def _add_content(cell: Series, speedup: Series, labels: tuple[str, str, str, str, str], content: ContentAnswer) -> None:
-    target, sweep, *_ = labels
+def _add_content(cell: Series, speedup: Series, labels: tuple[str, ...], content: ContentAnswer) -> None:
+    target, sweep, name = labels[0], labels[1], labels[-1]
     if content.cell is not None:
-        cell.add((target, sweep, content.content, f"{content.cell.concurrency:g}", content.column))
+        cell.add((target, sweep, content.content, f"{content.cell.concurrency:g}", content.column, name))
     for column in ("per_stream", "aggregate"):
         answer = getattr(content.columns, column)
         # A stand-in is marked as such everywhere else; a number alone cannot be.

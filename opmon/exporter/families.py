@@ -24,7 +24,8 @@ class Family:
     description: str
 
 
-_COMPARISON = ("target", "sweep", "reference", "candidate", "content")
+# `comparison` came later and tells two comparisons of one sweep apart.
+_COMPARISON = ("target", "sweep", "reference", "candidate", "content", "comparison")
 
 BUILD_INFO = Family("opmon_build_info", "info", ("version", "python_version"), "The version of opmon; always 1.")
 EVALUATED = Family(
@@ -62,6 +63,12 @@ SCRAPE_FAILURES = Family(
     "counter",
     ("target", "lane", "kind"),
     "Attempts that were not answered, or whose answer could not be used, by the kind of fault.",
+)
+SKIPPED_LINES = Family(
+    "opmon_target_skipped_lines_total",
+    "counter",
+    ("target",),
+    "Lines of the target's whole page that were neither sample nor comment, and were left out.",
 )
 CONCURRENCY = Family(
     "opmon_concurrency",
@@ -102,7 +109,7 @@ LIMITED = Family(
 RECOMMENDED_CELL = Family(
     "opmon_recommended_cell_info",
     "info",
-    ("target", "sweep", "content", "concurrency", "column"),
+    ("target", "sweep", "content", "concurrency", "column", "comparison"),
     "The cell of the sweep, and the column, that apply where the target really runs; always 1.",
 )
 SPEEDUP = Family(
@@ -124,6 +131,12 @@ VERDICT = Family(
     (*_COMPARISON, "verdict"),
     "1 for the verdict on the comparison, 0 for the others. An empty content is all contents together.",
 )
+COMPARISON_EVALUATED = Family(
+    "opmon_comparison_evaluated",
+    "gauge",
+    ("target", "comparison"),
+    "1 if the comparison could be worked out, 0 if not: its sweep or a configuration is not there. The log says why.",
+)
 TASK_RUNS = Family("opmon_task_runs_total", "counter", ("task",), "Runs of a scheduled task.")
 TASK_FAILURES = Family("opmon_task_failures_total", "counter", ("task",), "Runs of a scheduled task that failed.")
 TASK_MISSED = Family(
@@ -134,7 +147,10 @@ TASK_MISSED = Family(
 )
 STORE_COMMITS = Family("opmon_store_commits_total", "counter", (), "Transactions that were written to the database.")
 STORE_FAILURES = Family(
-    "opmon_store_failures_total", "counter", (), "Transactions that could not be written to the database."
+    "opmon_store_failures_total",
+    "counter",
+    (),
+    "Transactions with samples that were given up: trying again could not help, or opmon ended before it did.",
 )
 STORE_ROWS = Family("opmon_store_rows_total", "counter", (), "Rows that were written to the database.")
 STORE_DUPLICATES = Family(
@@ -142,6 +158,12 @@ STORE_DUPLICATES = Family(
 )
 STORE_OVERFLOW = Family(
     "opmon_store_overflow_total", "counter", (), "Rows that were dropped because the queue to the database was full."
+)
+STORE_LOST = Family(
+    "opmon_store_lost_rows_total",
+    "counter",
+    (),
+    "Rows that are in no database, because their transaction was given up or the queue was full.",
 )
 STORE_QUEUE = Family("opmon_store_queue_length", "gauge", (), "What waits to be written to the database.")
 STORE_LAST_COMMIT = Family(
@@ -182,6 +204,7 @@ FAMILIES: tuple[Family, ...] = (
     LAST_SCRAPE,
     SCRAPES,
     SCRAPE_FAILURES,
+    SKIPPED_LINES,
     CONCURRENCY,
     MODEL_CONCURRENCY,
     OPERATING_POINT,
@@ -193,6 +216,7 @@ FAMILIES: tuple[Family, ...] = (
     SPEEDUP,
     WHOLE_TURN,
     VERDICT,
+    COMPARISON_EVALUATED,
     TASK_RUNS,
     TASK_FAILURES,
     TASK_MISSED,
@@ -201,6 +225,7 @@ FAMILIES: tuple[Family, ...] = (
     STORE_ROWS,
     STORE_DUPLICATES,
     STORE_OVERFLOW,
+    STORE_LOST,
     STORE_QUEUE,
     STORE_LAST_COMMIT,
     HTTP_REQUESTS,

@@ -5,6 +5,7 @@ Contains no HTTP: the API hands in the `Accept` header and sends what comes back
 
 from __future__ import annotations
 
+import logging
 import platform
 import threading
 from collections.abc import Iterator
@@ -21,7 +22,10 @@ from opmon.exporter import families
 from opmon.exporter.concurrency import ConcurrencyHistogram
 from opmon.exporter.evaluation import Evaluation, recommendation_metrics, target_metrics
 from opmon.exporter.families import Family, Series
+from opmon.log import fields
 from opmon.telemetry import OTHER, Count, Telemetry
+
+logger = logging.getLogger("opmon.exporter")
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -34,6 +38,7 @@ _OWN_COUNTERS: tuple[tuple[Count, Family], ...] = (
     (Count.STORE_ROWS, families.STORE_ROWS),
     (Count.STORE_DUPLICATES, families.STORE_DUPLICATES),
     (Count.STORE_OVERFLOW, families.STORE_OVERFLOW),
+    (Count.STORE_LOST, families.STORE_LOST),
     (Count.HTTP_REQUESTS, families.HTTP_REQUESTS),
 )
 _KINDS = (*DOWN_KINDS, *INVALID_KINDS)
@@ -79,11 +84,16 @@ class Exporter:
         self._telemetry.forget_target(target)
 
     def set_evaluation(self, evaluation: Evaluation) -> None:
-        """Replaces what the gauges show."""
+        """Replaces what the gauges show. A comparison that cannot be answered is logged once per reason."""
         with self._lock:
-            self._evaluation = evaluation
+            before, self._evaluation = self._evaluation.failures, evaluation
             # Only an evaluation that was under way may still know them; names of pods would pile up here for ever.
             self._forgotten.intersection_update(evaluation.targets)
+
+        for (comparison, target), why in evaluation.failures.items():
+            if before.get((comparison, target)) != why:
+                told = fields(comparison=comparison, target=target, error=why)
+                logger.warning("a comparison cannot be worked out", extra=told)
 
     def render(self, accept: str | None = None) -> Page:
         """The page, as OpenMetrics if that is preferred and else as text 0.0.4."""
@@ -105,8 +115,11 @@ class Exporter:
         yield from self._own()
 
     def _scrapes(self, shown: frozenset[str]) -> Iterator[Metric]:
-        scrapes, failures = Series(families.SCRAPES), Series(families.SCRAPE_FAILURES)
+        scrapes, failures, skipped = (
+            Series(one) for one in (families.SCRAPES, families.SCRAPE_FAILURES, families.SKIPPED_LINES)
+        )
         for target in sorted(shown):
+            skipped.add((target,), self._telemetry.skipped_lines(target))
             by_lane, by_kind = self._telemetry.scrapes(target), self._telemetry.failures(target)
             for lane in Lane:
                 scrapes.add((target, lane), by_lane.get(lane, 0))
@@ -114,7 +127,7 @@ class Exporter:
                     failures.add((target, lane, kind), by_kind.get((lane, kind), 0))
                 unknown = sum(times for (its_lane, kind), times in by_kind.items() if _is_other(its_lane, kind, lane))
                 failures.add((target, lane, OTHER), unknown)
-        yield from (scrapes.metric, failures.metric)
+        yield from (scrapes.metric, failures.metric, skipped.metric)
 
     def _own(self) -> Iterator[Metric]:
         for count, family in _OWN_COUNTERS:

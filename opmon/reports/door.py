@@ -33,6 +33,7 @@ from opmon.reports.shapes import (
     concurrency_point,
     engines_of,
     epoch_span,
+    skipped_lines,
     sweep_answer,
     target_status,
 )
@@ -285,6 +286,7 @@ class Reports:
             engines=engines_of(chosen.targets, selector),
             alias_doubles=alias_doubles_of(chosen.targets),
         )
+        point = replace(point, warnings=(*point.warnings, *skipped_lines(chosen.targets)))
         if chosen.watched_ms is None or point.coverage.gap_seconds < point.window.seconds:
             return point
         return replace(point, sentence=not_yet(chosen.watched_ms, FIRST_FIGURES_MS))

@@ -57,6 +57,15 @@ def alias_doubles_of(targets: Sequence[TargetRecord]) -> str | None:
     return next(iter(told.values())) if len(targets) == 1 and told else "; ".join(f"{n}: {w}" for n, w in told.items())
 
 
+def skipped_lines(targets: Sequence[TargetRecord]) -> tuple[answers.Warning_, ...]:
+    """A warning where the last whole page of a target had lines that are no samples: a figure may lack a series."""
+    return tuple(
+        answers.Warning_("skipped_lines", f"the page of {target.name} has {target.facts['skipped']}")
+        for target in targets
+        if target.facts.get("skipped")
+    )
+
+
 def target_status(target: TargetRecord, epoch_start_ms: int | None) -> answers.TargetStatus:
     """A target as answers tell it. Of one that is watched no more nobody knows how it is now."""
     if target.removed_ms is not None:
@@ -82,6 +91,7 @@ def target_status(target: TargetRecord, epoch_start_ms: int | None) -> answers.T
         last_scrape_seconds=_seconds(target.last_took_ms),
         last_scrape_bytes=target.last_size_bytes,
         ceiling=ceiling_answer([target], Selector()),
+        skipped_lines=int(target.facts.get("skipped_lines", 0)) if target.facts else None,
     )
 
 
