@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ from opmon import __version__
 from opmon.cli.main import COMMANDS, cli, exit_status
 from opmon.errors import ConfigError, NotFound, OpmonError, StoreError, SweepError
 from opmon.simulator import scenarios
-from opmon.simulator.server import SimulatedServer, running_in_thread
+from opmon.simulator.server import Faults, SimulatedServer, running_in_thread
 from opmon.simulator.simulation import Simulation
 from tests.needs import ROOT
 from tests.processes import THIS_OPMON, clean_environment, free_port, process
@@ -186,3 +187,155 @@ def test_the_demo_has_a_sentence_and_a_recommendation_within_half_a_minute(tmp_p
         answer = demo.json("/api/v1/recommendation?sweep=example-drafters")
         assert {"code", "prose"} == {content["content"] for content in answer["contents"]}
         assert demo.stop() == 0
+
+
+HOSTILE_NAME = "a\x1b]0;pwn\x07\nb"
+SWEEP_TEXT = "config,content,concurrency,aggregate_tok_s\nold,code,1,5\nnew,code,1,6\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--window", "9" * 400 + "d"), "is no duration"),
+        (("--window", "1ms"), "too short"),
+        (("--window", ""), "is no duration"),
+        (("--start", "10", "--end", "10"), "the window is empty: it starts and ends at 1970-01-01T00:00:10Z"),
+        (
+            ("--start", "1796000000", "--end", "1795000000"),
+            "ends (2026-11-18T11:06:40Z) before it starts (2026-11-30T00:53:20Z)",
+        ),
+        (("--target", ""), "--target is given and empty"),
+        (("--model", ""), "--model is given and empty"),
+    ],
+)
+def test_a_window_or_name_that_cannot_be_is_wrong_usage_in_words(
+    database: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    done = _process(database.parent, "report", "--database", database, *arguments)
+    assert (2, "") == (done.returncode, done.stdout)
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("url", ["foo", "http://", "ftp://a", "http://user:geheim@127.0.0.1:99999", "\x1b[2J"])
+def test_check_target_says_what_is_no_url_and_repeats_no_password(tmp_path: Path, url: str) -> None:
+    done = _process(tmp_path, "check", "target", url)
+    assert done.returncode == 2
+    assert "the URL of the target" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "geheim" not in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_a_model_name_that_steers_a_terminal_is_shown_as_text() -> None:
+    page = b'vllm:num_requests_running{model_name="a\\nceiling 5\x1b]0;pwn\x07"} 1\n'
+    now_ms = time.time_ns() // 1_000_000
+    faults = Faults(body=page, content_type="text/plain; version=0.0.4")
+    server = SimulatedServer(Simulation(scenarios.chat(), start_ms=now_ms), faults=faults)
+    with running_in_thread(server) as url:
+        result = _run("check", "target", url)
+    assert r"models     a ceiling 5\x1b]0;pwn\x07" in result.output.splitlines()
+    assert not {"\x1b", "\x07"} & set(result.output)
+
+
+@pytest.mark.parametrize("value", ["NaN", "1e30", "-5"])
+def test_a_recording_with_an_impossible_instant_is_told(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "scrapes.jsonl"
+    path.write_text(f'{{"t": {value}, "took": 0.1, "status": 0, "body": ""}}\n')
+    done = _process(tmp_path, "replay", path)
+    assert done.returncode == 2
+    assert "line 1: t is" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--sweep", "--config", "--content"])
+@pytest.mark.parametrize("name", [HOSTILE_NAME, "", "x" * 201, "\ud800"])
+def test_a_name_that_cannot_be_printed_is_not_imported(tmp_path: Path, option: str, name: str) -> None:
+    (tmp_path / "a.csv").write_text(SWEEP_TEXT)
+    result = _run("sweeps", "import", tmp_path / "a.csv", option, name, "--database", tmp_path / "o.db")
+    assert isinstance(result.exception, SweepError)
+    assert not (tmp_path / "o.db").exists()
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "."])
+def test_a_sweep_takes_no_name_that_the_api_refuses(tmp_path: Path, name: str) -> None:
+    (tmp_path / "a.csv").write_text(SWEEP_TEXT)
+    done = _process(tmp_path, "sweeps", "import", "a.csv", "--sweep", name, "--database", "o.db")
+    assert done.returncode == 2
+    assert "cannot stand in an address" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "config,concurrency,aggregate_tok_s\n\x1b]0;pwn\x07,1,5\n",
+        'config,concurrency,aggregate_tok_s\n"old,1,5\nnew,1,5\n',
+        f"config,concurrency,aggregate_tok_s\n{'x' * 131_073},1,5\n",
+        "config,concurrency,aggregate_tok_s\nold,1,1e300\n",
+    ],
+    ids=["steering", "open quote", "long", "large"],
+)
+def test_a_table_that_cannot_be_is_told_with_file_and_row(tmp_path: Path, text: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    done = _process(tmp_path, "sweeps", "import", "a.csv", "--database", "o.db")
+    assert done.returncode == 2
+    assert "a.csv, row 2" in done.stderr
+    assert "\x1b" not in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_a_file_that_never_ends_is_refused(tmp_path: Path) -> None:
+    done = _process(tmp_path, "sweeps", "import", "/dev/zero", "--sweep", "s", "--database", "o.db")
+    assert done.returncode == 2
+    assert "larger than" in done.stderr
+
+
+def test_a_sweeps_columns_of_ones_own_are_shown_without_what_steers_a_terminal(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        SWEEP_TEXT.replace("tok_s\n", "tok_s,my\x1bnote\n").replace(",5\n", ",5,\n").replace(",6\n", ",6,\n")
+    )
+    done = _process(tmp_path, "sweeps", "import", "a.csv", "--database", "o.db")
+    assert (0, r"a.csv: columns kept but not used: my\x1bnote" + "\n") == (done.returncode, done.stderr)
+    shown = _process(tmp_path, "sweeps", "show", "a", "--database", "o.db").stdout
+    assert r"my\x1bnote" in shown
+    assert "\x1b" not in shown
+
+
+def test_the_demo_tells_an_address_that_it_cannot_have_before_it_begins(tmp_path: Path) -> None:
+    done = _process(tmp_path, "demo", "--listen", "0.0.0.0:8917")
+    assert done.returncode == 2
+    assert "0.0.0.0:8917 can be reached from other machines" in done.stderr
+    assert "OPMON_TOKEN_FILE" in done.stderr
+    assert "--insecure" not in done.stderr
+    assert "works through" not in done.stderr
+
+
+def test_the_demo_tells_a_taken_port_before_it_begins(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = _process(tmp_path, "demo", "--listen", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert done.returncode == 2
+    assert "cannot listen" in done.stderr
+    assert "works through" not in done.stderr
+
+
+def test_what_nobody_foresaw_is_one_line_with_a_hint(tmp_path: Path) -> None:
+    code = (
+        "import click, opmon.cli.main as m\n"
+        "@m.cli.command('fail')\n"
+        "def fail(): raise KeyError('\\x1b[2J' + 'x' * 900)\n"
+        "m.LazyGroup.get_command = lambda self, ctx, name: fail\n"
+        "m.main()\n"
+    )
+    environment = {**clean_environment(tmp_path), "PYTHONPATH": str(ROOT)}
+
+    def run(**more: str) -> subprocess.CompletedProcess[str]:
+        command = [THIS_OPMON[0], "-c", code, "fail"]
+        return subprocess.run(command, env=environment | more, capture_output=True, text=True, check=False, timeout=60)
+
+    told, shown = run(), run(OPMON_TRACEBACK="1")
+    assert (1, 1) == (told.returncode, told.stderr.count("\n"))
+    assert "opmon: unexpected KeyError" in told.stderr
+    assert "OPMON_TRACEBACK=1" in told.stderr
+    assert "\x1b" not in told.stderr
+    assert len(told.stderr) < 400
+    assert "Traceback" in shown.stderr

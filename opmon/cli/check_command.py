@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from opmon.cli.options import database_option
-from opmon.errors import OpmonError
+from opmon.core.names import escaped
+from opmon.errors import ConfigError, OpmonError
 
 if TYPE_CHECKING:
+    from opmon.config import Target
     from opmon.core.model import Attempt, Form
     from opmon.scrape.scraper import Learnt
 
@@ -49,25 +51,37 @@ def target(*, url: str, timeout: str) -> None:
     from opmon.cli.target_text import render_target
     from opmon.core.units import parse_duration
 
-    full, pulse, form, learnt = asyncio.run(_look(url, parse_duration(timeout)))
+    full, pulse, form, learnt = asyncio.run(_look(_checked(url), parse_duration(timeout)))
     if full.snapshot is None:
         message = f"{url}: {full.kind}: {full.detail}"
         raise CheckFailed(message)
     for line in render_target(full, pulse, form, learnt):
-        click.echo(line)
+        click.echo(escaped(line))
     if full.snapshot.fault:
         message = f"{url}: this page cannot be used: {full.snapshot.fault}: {full.snapshot.detail}"
         raise CheckFailed(message)
 
 
-async def _look(url: str, timeout_ms: int) -> tuple[Attempt, Attempt, Form, Learnt]:
+def _checked(url: str) -> Target:
+    """The target at that URL. Raises ConfigError where it is none, without repeating it: it may hold a password."""
+    from pydantic import ValidationError
+
+    from opmon.config import Target
+
+    try:
+        return Target(url=url).named()
+    except ValidationError as error:
+        words = "; ".join(str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors())
+        message = f"the URL of the target {words}"
+        raise ConfigError(message) from None
+
+
+async def _look(checked: Target, timeout_ms: int) -> tuple[Attempt, Attempt, Form, Learnt]:
     """A full scrape, a pulse, and what the server says of itself."""
     from opmon.clock import SystemClock
-    from opmon.config import Target
     from opmon.core.model import Lane
     from opmon.scrape.scraper import Scraper, ScrapeTarget
 
-    checked = Target(url=url).named()
     scraper = Scraper(
         ScrapeTarget(str(checked.name), checked.url, timeout_ms=timeout_ms, authorization=checked.authorization),
         SystemClock(),

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opmon.errors import ConfigError
+
 if TYPE_CHECKING:
     from opmon.core.model import Attempt
     from opmon.service import Service
@@ -44,6 +46,7 @@ def demo(*, listen: str | None, seed: int) -> None:
     from opmon.simulator.simulation import Simulation
 
     log.set_up("warning")
+    _refuse_address(listen)
     now_ms = SystemClock().now_ms()
     start_ms = (now_ms - DAY_MS) // HISTORY_INTERVAL_MS * HISTORY_INTERVAL_MS
     click.echo("opmon demo: a simulated server works through its last day ...", err=True)
@@ -55,6 +58,22 @@ def demo(*, listen: str | None, seed: int) -> None:
         running_in_thread(SimulatedServer(live, faults=Faults(dev_mode=True))) as url,
     ):
         _serve(Path(folder), url, listen, _History(past, start_ms, now_ms))
+
+
+def _refuse_address(listen: str | None) -> None:
+    """Raises ConfigError for an address that the demo cannot have, before it works through a day for nothing."""
+    from opmon.config import load
+    from opmon.serving import bind
+
+    # Whether it may be reached without a token is asked below, in words that fit the demo.
+    settings = load(None, {"web.listen": listen, "web.insecure": True}, _environment("http://127.0.0.1"))
+    if not settings.web.is_loopback and settings.web.token_file is None:
+        message = (
+            f"{settings.web.listen} can be reached from other machines; the demo shows itself to this one"
+            " (127.0.0.1:8917), or to who knows the token in the file that OPMON_TOKEN_FILE names"
+        )
+        raise ConfigError(message)
+    bind(settings).close()
 
 
 def _serve(folder: Path, url: str, listen: str | None, history: _History) -> None:

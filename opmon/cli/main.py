@@ -6,11 +6,13 @@ Contains no command. Modules are imported only when their command is used, so th
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import click
 
 from opmon import __version__
+from opmon.core.names import escaped
 from opmon.errors import ConfigError, InvalidWindow, NotFound, OpmonError, SweepError
 
 # Command -> module and attribute, in the order of the help page.
@@ -26,6 +28,9 @@ COMMANDS = {
     "migrate": "opmon.cli.housekeeping_command:migrate",
     "version": "opmon.cli.housekeeping_command:version",
 }
+TRACEBACK = "OPMON_TRACEBACK"
+MOST_WORDS = 200
+LINE_END = "\n"
 USAGE_ERRORS = (ConfigError, InvalidWindow, NotFound, SweepError)
 
 
@@ -72,5 +77,18 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(1)
     except OpmonError as error:
-        click.echo(f"opmon: {error}", err=True)
+        # What a file or a server said may stand in it.
+        click.echo(f"opmon: {escaped(str(error), keep=LINE_END)}", err=True)
         sys.exit(exit_status(error))
+    except Exception as error:
+        if os.environ.get(TRACEBACK):
+            raise
+        click.echo(unexpected(error), err=True)
+        sys.exit(1)
+
+
+def unexpected(error: Exception) -> str:
+    """The last resort, for what nobody foresaw: one line, and how to see the rest."""
+    said = escaped(str(error))
+    words = f": {said[: MOST_WORDS - 3]}..." if len(said) > MOST_WORDS else f": {said}" if said else ""
+    return f"opmon: unexpected {type(error).__name__}{words} (a fault of opmon; {TRACEBACK}=1 shows where)"

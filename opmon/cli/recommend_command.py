@@ -161,11 +161,13 @@ def sweep_from_file(name: str) -> Sweep | None:
 
 
 def read_file(path: Path) -> bytes:
-    """The bytes of a file. Raises ConfigError naming it."""
+    """The bytes of a file, and one more than is read of any at most. Raises ConfigError naming it."""
     from opmon.errors import ConfigError
+    from opmon.sweeps.detect import LARGEST_BYTES
 
     try:
-        return path.read_bytes()
-    except OSError as error:
-        message = f"{path}: cannot be read: {error.strerror}"
+        with path.open("rb") as file:
+            return file.read(LARGEST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        message = f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
         raise ConfigError(message) from error

@@ -18,6 +18,7 @@ from opmon.core.answers import (
     Recommendation,
     WholeTurn,
 )
+from opmon.core.names import escaped
 
 WIDTH = 110
 SHOWN_COMMANDS = 3
@@ -41,8 +42,7 @@ def render_recommendation(answer: Recommendation, markdown: bool = False) -> str
     page = Page(markdown=markdown)
     page.title(f"{answer.verdict}: {VERDICTS[answer.verdict].removeprefix('undecided: ')}")
     page.facts(_facts(answer))
-    if len(answer.contents) != 1:
-        page.items("", answer.reasons)
+    page.items("", _reasons_above(answer))
     if answer.combined is not None and len(answer.contents) > 1:
         combined = answer.combined
         page.paragraph(
@@ -62,6 +62,12 @@ def render_recommendation(answer: Recommendation, markdown: bool = False) -> str
     return page.text()
 
 
+def _reasons_above(answer: Recommendation) -> list[str]:
+    """The reasons of the whole answer, but for those that the only content says below."""
+    below = answer.contents[0].reasons if len(answer.contents) == 1 else ()
+    return [reason for reason in answer.reasons if reason not in below]
+
+
 class Page:
     """Blocks of text, as a terminal or as Markdown."""
 
@@ -70,7 +76,8 @@ class Page:
         self._blocks: list[str] = []
 
     def text(self) -> str:
-        return "\n\n".join(block for block in self._blocks if block) + "\n"
+        """The page; what names and notes of others hold cannot steer the terminal."""
+        return escaped("\n\n".join(block for block in self._blocks if block) + "\n", keep="\n")
 
     def title(self, words: str) -> None:
         self._blocks.append(f"## {_escaped(words)}" if self.markdown else words)
@@ -157,7 +164,9 @@ def _cell(cell: CellRef | None) -> str:
     if cell is None:
         return ""
     lengths = _lengths(cell.prompt_tokens, cell.output_tokens)
-    return ", ".join([f"concurrency {cell.concurrency:g}", cell.content or "unlabelled content", *lengths])
+    # A concurrency of 0 is none: what a cell does not say reaches here so.
+    concurrency = f"concurrency {cell.concurrency:g}" if cell.concurrency else "concurrency not known"
+    return ", ".join([concurrency, cell.content or "unlabelled content", *lengths])
 
 
 def _facts(answer: Recommendation) -> list[tuple[str, str]]:

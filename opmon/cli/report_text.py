@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from opmon.core.answers import Distribution, OperatingPoint, Spread, Statistics, TargetStatus
+from opmon.core.names import escaped
 from opmon.core.units import format_duration
 
 BAR_WIDTH = 40
@@ -24,7 +25,7 @@ def render_report(point: OperatingPoint, status: TargetStatus | None = None, *, 
         _figures(point),
         _doubts(point),
     ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    return escaped("\n\n".join(block for block in blocks if block) + "\n", keep="\n")
 
 
 def _heading(point: OperatingPoint, status: TargetStatus | None, *, markdown: bool) -> str:
@@ -38,6 +39,7 @@ def _heading(point: OperatingPoint, status: TargetStatus | None, *, markdown: bo
     place = f"{status.name}: {status.engine or 'engine unknown'}{version}, {served}, {status.health}, {status.state}"
     if status.last_error:
         place += f" ({status.last_error})"
+    place = escaped(place)  # a line break in what a server said of itself must not look like a line of ours
     return f"**{sentence}**\n\n{place}" if markdown else f"{sentence}\n\n{place}"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opmon.cli.options import database_option, format_option
+from opmon.core.names import escaped
 
 if TYPE_CHECKING:
     from opmon.core.cells import SweepImport
@@ -46,28 +47,41 @@ def import_(
     from opmon.sweeps.detect import read_sweep
 
     paths = [Path(name) for name in files]
+    names = [_usable(path.stem if sweep_name is None else sweep_name) for path in paths]
     read = [
-        read_sweep(read_file(path), path.name, reader=reader, configuration=configuration, content=content)
+        read_sweep(read_file(path), escaped(path.name), reader=reader, configuration=configuration, content=content)
         for path in paths
     ]
     opened = Database.open(database_url(database), read_only=False, create=True)
     try:
         store = Store(opened)
-        for path, one in zip(paths, read, strict=True):
-            name = sweep_name or path.stem
+        for name, one in zip(names, read, strict=True):
             is_new = store.import_sweep(name, one, SystemClock().now_ms())
             click.echo(_imported(name, one, is_new=is_new))
             for note in one.notes:
-                click.echo(f"{one.file_name}: {note}", err=True)
+                click.echo(escaped(f"{one.file_name}: {note}"), err=True)
     finally:
         opened.close()
+
+
+def _usable(name: str) -> str:
+    """A sweep's name, trimmed. Raises SweepError."""
+    from opmon.core.names import sweep_name_fault
+    from opmon.errors import SweepError
+
+    trimmed = name.strip()
+    if fault := sweep_name_fault(trimmed):
+        raise SweepError(f"the sweep's name: {fault}; say another with --sweep")
+    return trimmed
 
 
 def _imported(name: str, one: SweepImport, *, is_new: bool) -> str:
     if not is_new:
         return f"{name}: {one.file_name} was in it already, nothing changed"
     configurations = ", ".join(dict.fromkeys(cell.configuration for cell in one.cells))
-    return f"{name}: {len(one.cells)} cells from {one.file_name} ({one.reader}); configurations {configurations}"
+    return (
+        f"{name}: {len(one.cells)} cells from {one.file_name} ({one.reader}); configurations {escaped(configurations)}"
+    )
 
 
 @sweeps.command("list")
