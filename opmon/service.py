@@ -11,6 +11,7 @@ import logging
 import signal
 import socket
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -286,14 +287,23 @@ class Service:
 
     async def _roll_up(self) -> None:
         # Bounded: what is not rolled up yet is answered from raw rows, and samples must not wait behind a backlog.
-        self.writer.submit(lambda: self.store.roll_up(self.clock.now_ms(), limit=ROLL_UP_BUCKETS))
-        self.telemetry.task_ran("roll_up")
+        self._in_turn("roll_up", lambda: self.store.roll_up(self.clock.now_ms(), limit=ROLL_UP_BUCKETS))
 
     async def _retain(self) -> None:
         asked = self.settings.storage.retention
         keep = Retention(asked.raw_ms, asked.five_minutes_ms, asked.hourly_ms)
-        self.writer.submit(lambda: self.store.retain(self.clock.now_ms(), keep))
-        self.telemetry.task_ran("retain")
+        self._in_turn("retain", lambda: self.store.retain(self.clock.now_ms(), keep))
+
+    def _in_turn(self, task: str, job: Callable[[], int]) -> None:
+        """Upkeep, once the writer comes to it. Nobody waits for it; that it failed is told and counted."""
+
+        def tell(written: Future[int]) -> None:
+            error = None if written.cancelled() else written.exception()
+            self.telemetry.task_ran(task, failed=error is not None)
+            if error is not None:
+                logger.error("a task failed", extra=fields(task=task, error=str(error)))
+
+        self.writer.submit(job).add_done_callback(tell)
 
     # --- what the API calls ---------------------------------------------------------------------------------------
 

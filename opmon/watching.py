@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from opmon.clock import Clock
-from opmon.core.model import Epoch, Row, TargetRecord
+from opmon.core.model import Epoch, Lane, Row, TargetRecord
 from opmon.errors import NotFound
 from opmon.exporter import Exporter
 from opmon.log import fields
@@ -28,6 +28,7 @@ from opmon.watch import Watch
 from opmon.watched import Difference, Plan, difference, is_asked_alike, record_of, scrape_target
 
 LEARN_SECONDS = 300
+MOST_OWED = 1000
 
 logger = logging.getLogger("opmon.service")
 
@@ -69,6 +70,8 @@ class Watching:
         self._changing = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._last_loss = ""
+        self._owed: dict[str, list[Observation]] = {}
+        self._trouble = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -96,7 +99,7 @@ class Watching:
         others = [record.name for record in await asyncio.to_thread(self._store.targets)]
         for name in others:
             if name not in self._watched:
-                self._writer.submit(partial(self._store.remove_target, name, self._clock.now_ms()))
+                self._remove(name)
 
     def clock_stepped(self, step_ms: int) -> None:
         """The wall clock stepped; positive: forward."""
@@ -110,6 +113,7 @@ class Watching:
             self._telemetry.task_missed("scrape", skipped - one.skipped_strata)
             one.skipped_strata = skipped
         self.hand_over()
+        self._tell_trouble()
         self._telemetry.task_ran("flush")
 
     def hand_over(self) -> None:
@@ -137,6 +141,9 @@ class Watching:
             memories.append(_Memory(record, epoch, rows))
         return memories
 
+    def _remove(self, name: str) -> None:
+        self._writer.submit(partial(self._store.remove_target, name, self._clock.now_ms()), outlasts_faults=True)
+
     def _find(self, name: str) -> TargetRecord | None:
         try:
             return self._store.target(name)
@@ -144,6 +151,7 @@ class Watching:
             return None
 
     def _begin(self, plan: Plan, memory: _Memory) -> None:
+        self._owed.pop(plan.name, None)
         scraper = Scraper(scrape_target(plan), self._clock)
         observer = Observer(memory.record, epoch=memory.epoch, rows=memory.rows, expected_model=plan.target.model)
         watch = Watch(observer, scraper, self._clock, is_pace_fixed=plan.is_pace_fixed)
@@ -172,7 +180,7 @@ class Watching:
         one = self._watched.pop(name)
         one.watch.end()
         self._hand_over([one])
-        self._writer.submit(partial(self._store.remove_target, name, self._clock.now_ms()))
+        self._remove(name)
         self._exporter.forget(name)
         self._let_go(one.watch, one.scraper)
 
@@ -206,6 +214,9 @@ class Watching:
             return
         name, row = one.plan.name, observation.step.row
         self._telemetry.scraped(name, row.lane.value, row.kind)
+        snapshot = observation.attempt.snapshot
+        if snapshot is not None and row.lane is Lane.FULL:
+            self._telemetry.lines_skipped(name, snapshot.skipped_lines)
         self._tell_change(one, observation)
         for model, levels in observation.step.final.items():
             self._exporter.concurrency.add(name, model, levels)
@@ -239,7 +250,8 @@ class Watching:
     # --- storing --------------------------------------------------------------------------------------------------
 
     def _hand_over(self, watched: Sequence[_Watched]) -> None:
-        batches = {one.plan.name: observed for one in watched if (observed := one.watch.take())}
+        taken = {one.plan.name: [*self._owed.pop(one.plan.name, ()), *one.watch.take()] for one in watched}
+        batches = {name: observed for name, observed in taken.items() if observed}
         records: dict[str, TargetRecord] = {}
         for one in watched:
             if one.watch.observer.record is not one.saved:
@@ -248,21 +260,47 @@ class Watching:
             return
         rows = sum(map(len, batches.values()))
         overflowed = self._writer.overflowed
-        written = self._writer.submit(lambda: self._write(batches, records))
+        written = self._writer.submit(lambda: self._write(batches, records), outlasts_faults=True)
         if self._writer.overflowed > overflowed:
-            self._telemetry.store_overflowed(rows)
-        written.add_done_callback(lambda future: self._tell_loss(future, rows))
+            dropped = rows - self._owe(batches)
+            self._telemetry.store_overflowed(dropped)
+            self._tell_loss(written, dropped)
+        else:
+            written.add_done_callback(lambda future: self._tell_failure(future, rows))
 
     def _write(self, batches: Mapping[str, list[Observation]], records: Mapping[str, TargetRecord]) -> None:
         appended = self._store.append_all(batches, records)
         self._telemetry.store_committed(appended.stored, self._clock.now_ms())
         self._telemetry.store_duplicates(appended.duplicates)
 
+    def _owe(self, batches: Mapping[str, list[Observation]]) -> int:
+        """What begins an epoch or changes earlier rows is not lost with its batch, but goes with the next: the rows to
+        come would stand in an epoch that is not there. How many rows that are."""
+        for name, observed in batches.items():
+            owed = [one for one in observed if one.step.new_epoch or one.step.learnt_epoch or one.step.relabels]
+            if owed:
+                self._owed[name] = owed[-MOST_OWED:]
+        return sum(len(self._owed.get(name, ())) for name in batches)
+
+    def _tell_failure(self, written: Future[Any], rows: int) -> None:
+        if written.exception() is not None:
+            self._telemetry.store_failed()
+        self._tell_loss(written, rows)
+
+    def _tell_trouble(self) -> None:
+        """One line in the log when samples begin to wait for the database, and one when they no longer do."""
+        trouble = self._writer.trouble
+        if trouble and not self._trouble:
+            logger.warning("samples wait for the database", extra=fields(reason=trouble, waiting=self._writer.depth))
+        if self._trouble and not trouble:
+            logger.info("the database takes samples again")
+        self._trouble = trouble
+
     def _tell_loss(self, written: Future[Any], rows: int) -> None:
         """What did not reach the database is counted and told; the scraping goes on."""
         error = written.exception()
         if error is not None:
-            self._telemetry.store_failed()
+            self._telemetry.store_lost(rows)
             if str(error) != self._last_loss:
                 logger.error("samples were lost", extra=fields(rows=rows, error=str(error)))
         self._last_loss = "" if error is None else str(error)

@@ -33,8 +33,12 @@ CLOSE_SECONDS = 5.0
 """So long does closing wait for those who still read; a reader that is slower closes its own connection."""
 # SQLITE_BUSY and SQLITE_LOCKED; their extended codes carry them in the low byte.
 _BUSY_CODES = (5, 6)
+# SQLITE_IOERR, SQLITE_FULL and SQLITE_CANTOPEN: the disk is full, was taken away, or fails.
+_DISK_CODES = (10, 13, 14)
 # PostgreSQL: serialization failure, deadlock, lock not available; class 08 and 57P: the connection is gone.
 _RETRY_STATES = ("40001", "40P01", "55P03", "08", "57P")
+# PostgreSQL: class 53, the disk or another resource is used up; class 58, the system below it fails.
+_DISK_STATES = ("53", "58")
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",  # off by default in SQLite
@@ -224,6 +228,18 @@ def is_busy(error: BaseException) -> bool:
     state = getattr(error.orig, "sqlstate", None)
     lost = isinstance(error, OperationalError) and state is None
     return error.connection_invalidated or lost or str(state or "").startswith(_RETRY_STATES)
+
+
+def is_disk_fault(error: BaseException) -> bool:
+    """Whether the disk is full or fails, also where that was put in words already. It may pass by itself, but nobody
+    knows when: whoever can be asked again should say so rather than wait."""
+    told = error if isinstance(error, DBAPIError) else error.__cause__
+    if not isinstance(told, DBAPIError):
+        return False
+    code = getattr(told.orig, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF in _DISK_CODES
+    return str(getattr(told.orig, "sqlstate", None) or "").startswith(_DISK_STATES)
 
 
 def new_key(connection: Connection, table: Table, **values: object) -> int:

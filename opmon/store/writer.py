@@ -1,21 +1,20 @@
 """The one thread that writes, with its queue: nobody else waits for the disk, and nothing is lost while it is busy.
 
-Contains no SQL. What is submitted runs in order; while the database is locked it is tried again, so a job must be a
-transaction that leaves nothing behind when it fails.
+Contains no SQL. What is submitted runs in order; while the database is locked it is tried again, and what must not be
+lost also while the disk is full or fails, so a job must be a transaction that leaves nothing behind when it fails.
 """
 
 from __future__ import annotations
 
 import queue
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from opmon.errors import StoreError
-from opmon.store.database import is_busy
+from opmon.store.database import is_busy, is_disk_fault
 
 Result = TypeVar("Result")
 
@@ -28,12 +27,14 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.02, 1.0
 class _Job:
     run: Callable[[], Any]
     future: Future[Any]
+    outlasts_faults: bool
 
 
 class Writer:
     """Runs submitted functions one after the other on its own thread.
 
     `submitted`, `done`, `failed`, `overflowed` and `retries` count jobs since the start; `depth` is how many wait.
+    `trouble` says in words why the present job is tried again, "" while nothing hinders it.
     """
 
     def __init__(self, capacity: int = DEFAULT_CAPACITY) -> None:
@@ -48,6 +49,7 @@ class Writer:
         self.failed = 0
         self.overflowed = 0
         self.retries = 0
+        self.trouble = ""
         self._thread = threading.Thread(target=self._run, name="opmon-writer", daemon=True)
         self._thread.start()
 
@@ -56,19 +58,23 @@ class Writer:
         """Jobs that wait or run."""
         return self.submitted - self.done - self.failed
 
-    def submit(self, job: Callable[[], Result]) -> Future[Result]:
-        """Queues a job. Where the queue is full or closed, the future fails at once with StoreError."""
+    def submit(self, job: Callable[[], Result], *, outlasts_faults: bool = False) -> Future[Result]:
+        """Queues a job. Where the queue is full or closed, the future fails at once with StoreError.
+
+        `outlasts_faults`: a disk that is full or fails is waited for, as a lock is, while the queue holds what follows.
+        Without it such a job fails, for what is behind it may still fit.
+        """
         future: Future[Result] = Future()
         with self._lock:
             if self._closed:
                 future.set_exception(StoreError("the writer is closed; nothing is written any more"))
             elif self.depth >= self._capacity:
                 self.overflowed += 1
-                message = f"{self._capacity} writes wait already; the database is too slow or locked by somebody else"
+                message = f"{self._capacity} writes wait already: {self.trouble or 'the database is too slow'}"
                 future.set_exception(StoreError(message))
             else:
                 self.submitted += 1
-                self._queue.put(_Job(job, future))
+                self._queue.put(_Job(job, future, outlasts_faults))
         return future
 
     def flush(self, timeout_seconds: float) -> bool:
@@ -100,27 +106,31 @@ class Writer:
     def _finish(self, job: _Job) -> None:
         """The one place where every exception is caught: it belongs to whoever submitted the job."""
         try:
-            result = self._try(job.run)
+            result = self._try(job)
         except BaseException as error:  # noqa: BLE001 handed over, not swallowed
+            self.trouble = ""
             job.future.set_exception(error)
             self._count(ok=False)
         else:
+            self.trouble = ""
             job.future.set_result(result)
             self._count(ok=True)
 
-    def _try(self, run: Callable[[], Any]) -> Any:
+    def _try(self, job: _Job) -> Any:
         """Runs a job until the database is free for it."""
         pause = FIRST_PAUSE_SECONDS
         while not self._give_up.is_set():
             try:
-                return run()
+                return job.run()
             except Exception as error:
-                if not is_busy(error):
+                if not (is_busy(error) or (job.outlasts_faults and is_disk_fault(error))):
                     raise
                 self.retries += 1
-            time.sleep(pause)
+                self.trouble = str(getattr(error, "orig", error))
+            self._give_up.wait(pause)
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
-        raise StoreError("the database stayed locked until opmon ended; this was not written")
+        message = f"this was not written, for the database could not be until opmon ended: {self.trouble}"
+        raise StoreError(message)
 
     def _count(self, *, ok: bool) -> None:
         with self._idle:

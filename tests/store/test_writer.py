@@ -85,7 +85,7 @@ def test_closing_gives_up_on_a_database_that_stays_locked(hasty_store: Store) ->
     writer = Writer()
     future = writer.submit(lambda: hasty_store.save_target(RECORD))
     assert not writer.close(0.1)
-    with pytest.raises(StoreError, match="stayed locked"):
+    with pytest.raises(StoreError, match="database is locked"):
         future.result(20)
     other.close()
 
