@@ -35,19 +35,27 @@ class FormatQuery(Query):
 class SelectorQuery(FormatQuery):
     """Which servers, and which stretch of time."""
 
-    target: str | None = None
-    model: str | None = None
-    engine_index: str | None = None
-    job: str | None = None
+    target: Annotated[str | None, Field(description="a target's name; default: all targets")] = None
+    model: Annotated[
+        str | None, Field(description="one model of the targets, by the name that they serve it under")
+    ] = None
+    engine_index: Annotated[str | None, Field(description="one engine of a data-parallel server, as `0`")] = None
+    job: Annotated[str | None, Field(description="targets of this job, as configured")] = None
     label: Annotated[list[Annotated[str, Field(pattern=LABEL)]], Field(description="`key:value`, repeatable, AND")] = []
-    fleet: str | None = None
-    scope: Literal["replica", "fleet"] = "replica"
-    epoch: Literal["current", "all"] = "all"
+    fleet: Annotated[str | None, Field(description="not supported in this version: refused")] = None
+    scope: Annotated[
+        Literal["replica", "fleet"],
+        Field(description="`replica`: the targets' occupancies add; `fleet` is not supported in this version"),
+    ] = "replica"
+    epoch: Annotated[
+        Literal["current", "all"],
+        Field(description="`current`: only since the server's last restart or change; `all`: the whole window"),
+    ] = "all"
     window: Annotated[str | None, Field(description="a duration of at least 1s, as 90s, 15m, 6h, 7d; default 7d")] = (
         None
     )
-    start: Annotated[str | None, Field(description="RFC 3339 or Unix seconds")] = None
-    end: Annotated[str | None, Field(description="RFC 3339 or Unix seconds")] = None
+    start: Annotated[str | None, Field(description="RFC 3339 or Unix seconds; not in the future")] = None
+    end: Annotated[str | None, Field(description="RFC 3339 or Unix seconds; clipped to the present")] = None
 
     def selector(self) -> Selector:
         """The selector that reports understand. Raises NotFound for an empty name: nothing is called so."""
@@ -84,22 +92,35 @@ class ConcurrencyQuery(SelectorQuery):
 class CurveQuery(SelectorQuery):
     """The live curve, beside a sweep's cells if one is named."""
 
-    sweep: str | None = None
+    sweep: Annotated[str | None, Field(description="a stored sweep, whose cells are given beside the curve")] = None
 
 
 class ChoiceQuery(SelectorQuery):
     """What a recommendation is asked with, besides the name of the sweep."""
 
-    reference: str | None = None
-    candidate: str | None = None
+    reference: Annotated[
+        str | None, Field(description="the configuration to compare with; default: the sweep's first, if it has two")
+    ] = None
+    candidate: Annotated[
+        str | None, Field(description="the configuration on trial; default: the sweep's other, if it has two")
+    ] = None
     content: Annotated[str | None, Field(description="one content, or a mix as `code=0.3,prose=0.7`")] = None
-    live_is: Literal["reference", "candidate"] | None = None
-    prompt_tokens: Tokens = None
-    output_tokens: Tokens = None
-    ttft_seconds: Seconds = None
-    decode_seconds: Seconds = None
-    measured: Literal["before", "after"] | None = None
-    ceiling: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
+    live_is: Annotated[
+        Literal["reference", "candidate"] | None,
+        Field(description="which of the two the server runs now; default: not known"),
+    ] = None
+    prompt_tokens: Annotated[Tokens, Field(description="prompt tokens of a request; default: as observed")] = None
+    output_tokens: Annotated[Tokens, Field(description="output tokens of a request; default: as observed")] = None
+    ttft_seconds: Annotated[Seconds, Field(description="a turn's time to the first token; default: as observed")] = None
+    decode_seconds: Annotated[Seconds, Field(description="a turn's time from there on; default: as observed")] = None
+    measured: Annotated[
+        Literal["before", "after"] | None,
+        Field(description="whether the turn's times are from before or after the change to the candidate"),
+    ] = None
+    ceiling: Annotated[
+        int | None,
+        Field(ge=1, le=1_000_000, description="requests that can run at once; default: as known of the target"),
+    ] = None
 
     def ask(self, sweep: str) -> RecommendationAsk:
         """The ask that reports understand."""
@@ -123,17 +144,28 @@ class ChoiceQuery(SelectorQuery):
 class RecommendationQuery(ChoiceQuery):
     """A recommendation from one sweep."""
 
-    sweep: str
+    sweep: Annotated[str, Field(description="a stored sweep")]
 
 
 class TurnQuery(FormatQuery):
     """The turn calculator's inputs."""
 
-    ttft_seconds: Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
-    decode_seconds: Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
-    speedup_ratio: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
-    measured: Literal["before", "after"] = "after"
-    ttft_ratio: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] = 1.0
+    ttft_seconds: Annotated[
+        float, Field(ge=0, le=1e9, allow_inf_nan=False, description="a turn's time to the first token")
+    ]
+    decode_seconds: Annotated[
+        float, Field(gt=0, le=1e9, allow_inf_nan=False, description="a turn's time from the first token on")
+    ]
+    speedup_ratio: Annotated[
+        float, Field(gt=0, le=1e6, allow_inf_nan=False, description="decode speed after the change over that before")
+    ]
+    measured: Annotated[
+        Literal["before", "after"], Field(description="whether the times are from before or after the change")
+    ] = "after"
+    ttft_ratio: Annotated[
+        float,
+        Field(gt=0, le=1e6, allow_inf_nan=False, description="time to the first token before over that after"),
+    ] = 1.0
 
 
 class ImportQuery(Query):
@@ -142,7 +174,7 @@ class ImportQuery(Query):
     sweep: Annotated[str | None, Field(description="name; default: the file's stem")] = None
     config: Annotated[str | None, Field(description="configuration, where the file names none")] = None
     content: Annotated[str | None, Field(description="content, where the file names none")] = None
-    reader: Annotated[str, Field(max_length=50)] = "auto"
+    reader: Annotated[str, Field(max_length=50, description="the reader to use; `auto` finds out")] = "auto"
 
 
 class PageQuery(ChoiceQuery):

@@ -21,16 +21,14 @@ from starlette.responses import Response
 
 from opmon import __version__
 from opmon.api import asks, export, schemas
-from opmon.api.conditional import conditional, entity_tag
+from opmon.api.conditional import conditional, conditional_by_content, entity_tag
 from opmon.api.door import Door, Operations, Parts
 from opmon.api.export import Row, as_csv, flat
 from opmon.api.problems import refuse_repeated
 from opmon.api.runtime import RuntimeInfo
 from opmon.core import answers
-from opmon.core.answers import Selector
 from opmon.core.names import MOST_CHARACTERS, sweep_name_fault
 from opmon.errors import NotFound, SweepError
-from opmon.reports import WindowAsk
 from opmon.sweeps.detect import LARGEST_BYTES, read_sweep
 
 PREFIX = "/api/v1"
@@ -56,8 +54,6 @@ def reply(
     rows: Callable[[Any], list[Row]],
 ) -> Response:
     """304 where nothing changed, else the computed answer in the form asked for."""
-    selector = asked.selector() if isinstance(asked, asks.SelectorQuery) else Selector()
-    window = asked.window_ask() if isinstance(asked, asks.SelectorQuery) else WindowAsk()
 
     def build() -> Response:
         answer = compute()
@@ -65,7 +61,10 @@ def reply(
             return json_answer(answer)
         return csv_answer(rows(answer), request.url.path.removeprefix("/api/v1/").replace("/", "-"))
 
-    return conditional(request, entity_tag(request, parts.reports.version_tag(selector, window)), build)
+    if not isinstance(asked, asks.SelectorQuery):
+        return conditional_by_content(request, build())
+    version = parts.reports.version_tag(asked.selector(), asked.window_ask())
+    return conditional(request, entity_tag(request, version), build)
 
 
 @router.get("/targets", responses=schemas.reading(schemas.TargetList), summary="Targets and how they are")
@@ -169,7 +168,7 @@ def sweeps(request: Request, asked: Annotated[asks.FormatQuery, Query()], parts:
 
 
 @router.get("/sweeps/{name}", responses=schemas.reading(answers.SweepAnswer), summary="One sweep with its cells")
-def sweep(name: str, request: Request, asked: Annotated[asks.FormatQuery, Query()], parts: Door) -> Response:
+def sweep(name: SweepName, request: Request, asked: Annotated[asks.FormatQuery, Query()], parts: Door) -> Response:
     """The cells as the benchmark wrote them, in file order."""
     return reply(request, parts, asked, lambda: parts.reports.sweep(name), export.sweep_rows)
 
@@ -210,7 +209,7 @@ def import_sweep(
 
 
 @router.delete("/sweeps/{name}", status_code=204, summary="Delete a sweep")
-def delete_sweep(name: str, asked: Annotated[asks.Query, Query()], parts: Door) -> Response:
+def delete_sweep(name: SweepName, asked: Annotated[asks.Query, Query()], parts: Door) -> Response:
     """Removes the sweep with all its imports."""
     del asked
     parts.sweep_delete(name)
