@@ -125,7 +125,10 @@ def _one(line: str) -> list[tuple[str, Labelled]] | None:
         return []
     line = line.strip(" \t\r")
     # What stands behind the value as an exemplar is nobody's business here, however it is written.
-    return _families(line + "\n") or _families(re.sub(r"[ \t]+#[ \t]*\{.*$", "", line) + "\n")
+    bare = re.sub(r"[ \t]+#[ \t]*\{.*$", "", line)
+    # The client refuses names of labels that Prometheus keeps for itself; they spoil no value.
+    renamed = re.sub(r"([{,][ \t]*)_{2,}", r"\1x_", bare)
+    return next((found for text in (line, bare, renamed) if (found := _families(text + "\n"))), None)
 
 
 def _begins_with(line: str, name: str) -> bool:
