@@ -73,7 +73,9 @@ class Observer:
             self.record = replace(self.record, missing=tuple(dict.fromkeys((*self.record.missing, lacking))))
         return Observation(attempt, step)
 
-    def learnt(self, *, version: str | None = None, max_num_seqs: int | None = None, at_ms: int) -> None:
+    def learnt(
+        self, *, version: str | None = None, max_num_seqs: int | None = None, source: str = "", at_ms: int
+    ) -> None:
         """Takes over what the server said of itself beside its metrics. A ceiling that a person declared stands."""
         record = self.record
         if version is not None and version != record.version:
@@ -83,7 +85,7 @@ class Observer:
         if max_num_seqs is not None and not declared and max_num_seqs != known:
             # The first ceiling is taken to have held since the beginning: nothing says otherwise.
             since_ms = at_ms if record.ceilings else 0
-            record = replace(record, ceilings=(*record.ceilings, Ceiling(max_num_seqs, "server_info", since_ms)))
+            record = replace(record, ceilings=(*record.ceilings, Ceiling(max_num_seqs, source.strip("/") or "metrics", since_ms)))
         self.record = record
 
 

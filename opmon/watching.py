@@ -231,7 +231,12 @@ class Watching:
         if one is None:
             return
         learnt = await one.scraper.learn()
-        one.watch.observer.learnt(version=learnt.version, max_num_seqs=learnt.max_num_seqs, at_ms=self._clock.now_ms())
+        one.watch.observer.learnt(
+            version=learnt.version,
+            max_num_seqs=learnt.max_num_seqs,
+            source=learnt.ceiling_source,
+            at_ms=self._clock.now_ms(),
+        )
         self._telemetry.task_ran("learn")
 
     def _tell_change(self, one: _Watched, observation: Observation) -> None:

@@ -95,10 +95,10 @@ def test_a_truncated_archive_is_told_in_words(tmp_path: Path) -> None:
 
 def test_a_learnt_ceiling_holds_from_the_beginning_and_a_later_one_from_then_on() -> None:
     observer = _observer()
-    observer.learnt(version="0.32.0", max_num_seqs=64, at_ms=5000)
+    observer.learnt(version="0.32.0", max_num_seqs=64, source="/server_info", at_ms=5000)
     observer.learnt(max_num_seqs=64, at_ms=6000)
     observer.learnt(max_num_seqs=32, at_ms=7000)
-    assert observer.record.ceilings == (Ceiling(64, "server_info", 0), Ceiling(32, "server_info", 7000))
+    assert observer.record.ceilings == (Ceiling(64, "server_info", 0), Ceiling(32, "metrics", 7000))
     assert observer.record.version == "0.32.0"
 
 
