@@ -16,6 +16,7 @@ from opmon.core.recommend.ask import (
     Ask,
     LivePoint,
     Times,
+    as_in_sweep,
     check_ask,
     live_point,
     live_point_of,
@@ -25,7 +26,8 @@ from opmon.core.recommend.ask import (
 from opmon.core.recommend.case import Setting
 from opmon.core.recommend.content import ContentResult, answer_content
 from opmon.core.recommend.measure_next import measure_next
-from opmon.core.recommend.mix import mixed, unknown_content
+from opmon.core.recommend.missing import not_in_the_sweep
+from opmon.core.recommend.mix import each_content, mixed, unknown_content
 from opmon.core.recommend.verdicts import NO_DATA, Finding
 from opmon.errors import SweepError
 
@@ -49,7 +51,7 @@ def recommend(sweep: Sweep, live: LivePoint | None, ask: Ask | None = None) -> R
     ask = ask or Ask()
     check_ask(ask)
     reference, candidate = choose_configurations(sweep, ask.reference, ask.candidate)
-    tokens = parse_mix(ask.content) if ask.content else None
+    tokens = as_in_sweep(parse_mix(ask.content), sweep.contents) if ask.content else None
     if live is None or not busy_ms(live.in_system):
         reason = "no live point" if live is None else "the server was never seen busy in this window"
         finding = Finding(NO_DATA, (f"{reason}: nothing can be said about which cell applies",))
@@ -79,6 +81,13 @@ def choose_configurations(sweep: Sweep, reference: str | None, candidate: str | 
         if name is not None and name not in there:
             message = f"sweep {sweep.name!r} has no configuration {name!r}; it has {listed}"
             raise SweepError(message)
+    if len(there) < 2:
+        has = f"one configuration ({listed})" if there else "no cells"
+        message = (
+            f"sweep {sweep.name!r} has {has}, and a comparison needs two: measure a second configuration with the same"
+            " settings, and add its rows, or its file, to this sweep"
+        )
+        raise SweepError(message)
     if reference is not None and reference == candidate:
         message = f"reference and candidate are both {reference!r}; sweep {sweep.name!r} has {listed}"
         raise SweepError(message)
@@ -103,15 +112,14 @@ def _answer(setting: Setting, ask: Ask, tokens: dict[str, float] | None) -> Reco
         finding = unknown_content(results)
     elif declared is not None and declared not in there:
         results = [answer_content(setting, content, declared=declared) for content in there]
-        finding = unknown_content(results).capped(
-            f"content {declared!r} is not in the sweep, which has {_listed(there)}"
-        )
+        of_others = unknown_content(results).capped(not_in_the_sweep(declared, there))
+        finding = Finding(of_others.verdict, (of_others.reasons[-1], *each_content(results)))
     else:
         known = [content for content in there if content in tokens]
         results = [answer_content(setting, content, share_ratio=tokens[content]) for content in known]
         finding, combined = mixed(setting, {one.answer.content: one for one in results}, tokens)
         if declared is not None:
-            finding = Finding(results[0].answer.verdict, results[0].answer.reasons)
+            finding = unknown_content(results)
     answer = _shell(setting.sweep, setting.live, ask, (setting.reference, setting.candidate), finding)
     return replace(
         answer,
@@ -121,10 +129,6 @@ def _answer(setting: Setting, ask: Ask, tokens: dict[str, float] | None) -> Reco
         measure_next=measure_next([doubt for result in results for doubt in result.doubts], setting.candidate),
         warnings=_warnings(setting, results),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names)
 
 
 def _shell(sweep: Sweep, live: LivePoint | None, ask: Ask, names: tuple[str, str], finding: Finding) -> Recommendation:

@@ -5,7 +5,7 @@ Contains the inputs and their reading (a content mix, default times); no judgeme
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opmon.core.answers import CeilingAnswer, Coverage, CurvePoint, OperatingPoint
@@ -169,6 +169,16 @@ def check_ask(ask: Ask) -> None:
         raise ConfigError(message)
     if ask.ttft_seconds is not None and ask.decode_seconds is not None:
         check_times(ask.ttft_seconds, ask.decode_seconds)
+
+
+def as_in_sweep(tokens: Mapping[str, float], there: Sequence[str]) -> dict[str, float]:
+    """A mix by the sweep's own names, upper and lower case alike where that leaves no doubt; other names stay."""
+    found: dict[str, float] = {}
+    for name, share in tokens.items():
+        alike = [one for one in there if one.casefold() == name.casefold()]
+        own = alike[0] if name not in there and len(alike) == 1 else name
+        found[own] = found.get(own, 0.0) + share
+    return found
 
 
 def parse_mix(text: str) -> dict[str, float]:

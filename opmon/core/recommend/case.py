@@ -182,13 +182,18 @@ class Case:
             found[PER_STREAM] = turn[1]
         return found
 
+    def _finding_if(self, live_is: str) -> Finding:
+        numbers = self.numbers(live_is)
+        return judge_numbers([numbers[column] for column in self.judged_columns if column in numbers])
+
+    def verdict_if(self, live_is: str) -> str:
+        """The verdict of the numbers alone if the live server runs this one."""
+        return self._finding_if(live_is).verdict
+
     @cached_property
     def finding(self) -> Finding:
         """The verdict of the numbers alone, under every reading of `live_is` that is possible."""
-        findings = []
-        for reading in self.setting.readings:
-            numbers = self.numbers(reading)
-            findings.append(judge_numbers([numbers[column] for column in self.judged_columns if column in numbers]))
+        findings = [self._finding_if(reading) for reading in self.setting.readings]
         words = " and ".join(
             f"{finding.verdict} if it is the {reading}"
             for finding, reading in zip(findings, self.setting.readings, strict=True)

@@ -22,6 +22,7 @@ from opmon.core.occupancy import Weighting
 from opmon.core.pairs import Pairing, pair_cells
 from opmon.core.recommend.case import Case, Setting
 from opmon.core.recommend.measure_next import Doubt
+from opmon.core.recommend.missing import what_is_missing
 from opmon.core.recommend.ratios import (
     ASSUMED_THRESHOLD,
 )
@@ -41,7 +42,7 @@ class ContentResult:
 
     `numbers[live_is][column]` are judged; `running_aggregate[live_is]`: the running configuration's aggregate at the
     cell, tok/s; `largest`: the largest aggregates of reference and candidate; `caps`: why the verdict is at most
-    undecided whatever the numbers say.
+    undecided whatever the numbers say; `missing`: what to do first for a verdict, in words.
     """
 
     answer: ContentAnswer
@@ -52,6 +53,7 @@ class ContentResult:
     caps: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     warnings: tuple[tuple[str, str], ...] = ()
+    missing: str = ""
 
 
 def answer_content(
@@ -91,6 +93,7 @@ def answer_content(
         caps=caps,
         doubts=case.doubts(has_other_lengths=any(one.octaves is not None for one in mismatches)),
         warnings=case.warnings(),
+        missing=what_is_missing(case, mismatches, (*unsound, *case.curve_differs())),
     )
 
 

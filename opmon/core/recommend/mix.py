@@ -11,6 +11,7 @@ from opmon.core.answers import Combined
 from opmon.core.knee import AGGREGATE, BOTH, PER_STREAM
 from opmon.core.recommend.case import Setting
 from opmon.core.recommend.content import ContentResult
+from opmon.core.recommend.missing import lead, not_in_the_sweep, together
 from opmon.core.recommend.ratios import UNDECIDED, combine, within
 from opmon.core.recommend.verdicts import (
     NO_DATA,
@@ -24,17 +25,32 @@ from opmon.core.recommend.verdicts import (
 
 
 def unknown_content(results: Sequence[ContentResult]) -> Finding:
-    """One answer per content; if they differ, the content decides, and it is not known."""
+    """One answer per content; if they differ, the content decides, and it is not known. What to do comes first."""
+    if len(results) == 1:
+        return Finding(results[0].answer.verdict, (*leading(results), *results[0].answer.reasons))
     words = {result.answer.verdict for result in results}
-    each = tuple(f"{result.answer.content or 'unlabelled'}: {result.answer.verdict}" for result in results)
-    if len(words) == 1:
-        verdict = results[0].answer.verdict
-        return Finding(
-            verdict, results[0].answer.reasons if len(results) == 1 else (*each, "every content says the same")
-        )
-    return Finding(
-        UNDECIDED, (*each, "content_unknown: the contents differ; say which you serve (for example code=0.3,prose=0.7)")
-    )
+    each = each_content(results)
+    if len(words) > 1:
+        unknown = "content_unknown: the contents differ; say which you serve (for example code=0.3,prose=0.7)"
+        return Finding(UNDECIDED, (unknown, *each))
+    verdict = results[0].answer.verdict
+    names = together([result.answer.content or "unlabelled" for result in results])
+    return Finding(verdict, (*(leading(results) or (f"{verdict} for {names} alike",)), *each))
+
+
+def each_content(results: Sequence[ContentResult]) -> tuple[str, ...]:
+    """Every content with its verdict."""
+    return tuple(f"{result.answer.content or 'unlabelled'}: {result.answer.verdict}" for result in results)
+
+
+def leading(results: Sequence[ContentResult]) -> tuple[str, ...]:
+    """What is missing for the contents that are undecided, as one sentence; none where none is."""
+    missing = [
+        (result.answer.content, result.missing)
+        for result in results
+        if result.answer.verdict == UNDECIDED and result.missing
+    ]
+    return (lead(missing),) if missing else ()
 
 
 def mixed(
@@ -62,9 +78,12 @@ def mixed(
     finding = agree(findings, "it is not known which configuration the live server runs, and the verdict depends on it")
     peak = setting.live.peak_minute_tokens_per_second
     finding = apply_capacity(finding, peak, _largest(measured, tokens, 0), _largest(measured, tokens, 1))
-    unmeasured = _unmeasured(results, tokens)
+    unmeasured = _unmeasured(results, tokens, setting.sweep.contents)
     finding = finding.capped(*(f"{one.answer.content}: {cap}" for one in results.values() for cap in one.caps))
-    return finding.capped(*unmeasured), None if unmeasured else combined
+    finding = finding.capped(*unmeasured[:1])
+    first = (*unmeasured, *(leading(list(results.values())) if finding.verdict == UNDECIDED else ()))
+    reasons = tuple(dict.fromkeys((*first, *finding.reasons)))
+    return Finding(finding.verdict, reasons), None if unmeasured else combined
 
 
 def _column(results: Sequence[ContentResult]) -> str:
@@ -127,10 +146,13 @@ def _largest(results: Sequence[ContentResult], tokens: Mapping[str, float], side
     return total / seconds if seconds and all(largest) else None
 
 
-def _unmeasured(results: Mapping[str, ContentResult], tokens: Mapping[str, float]) -> tuple[str, ...]:
+def _unmeasured(
+    results: Mapping[str, ContentResult], tokens: Mapping[str, float], there: Sequence[str]
+) -> tuple[str, ...]:
     """The parts of the mix that the numbers do not cover; with one of them nothing is said of all contents together."""
     return tuple(
-        f"content {name!r} ({100 * share:.0f} % of the output tokens) has no fair pair in the sweep"
+        f"{100 * share:.0f} % of the output tokens have no fair pair: "
+        + (f"content {name!r}" if name in there else not_in_the_sweep(name, there))
         for name, share in tokens.items()
         if name not in results or not results[name].numbers
     )
