@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 import msgspec
-from fastapi import APIRouter, Depends, File, Query, Request, UploadFile
+from fastapi import APIRouter, Depends, File, Path, Query, Request, UploadFile
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
@@ -33,6 +33,7 @@ from opmon.sweeps.detect import LARGEST_BYTES, read_sweep
 
 PREFIX = "/api/v1"
 router = APIRouter(prefix=PREFIX, default_response_class=Response, dependencies=[Depends(refuse_repeated)])
+SweepName = Annotated[str, Path(description="a stored sweep's name")]
 
 
 def json_answer(answer: Any, status: int = 200) -> Response:
