@@ -138,6 +138,87 @@ def test_wrong_usage_is_exit_2_and_says_what_there_is(said: tuple[str, str], wor
     assert words in str(found.exception)
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--window", "1h"),
+        ("--start", "2026-01-01T00:00:00Z"),
+        ("--end", "1767225600"),
+        ("--target", "one"),
+        ("--model", "m"),
+        ("--engine-index", "0"),
+        ("--scope", "fleet"),
+        ("--scope", "replica"),
+        ("--fleet", "all"),
+        ("--database", "other.db"),
+        ("--measured", "after"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_wrong_usage_and_named(place: Path, option: str, value: str) -> None:
+    found = recommend("--content", "code", option, value)
+
+    assert 2 == status(found)
+    assert option in str(found.exception)
+    assert not (place / "other.db").exists()
+
+
+def test_with_a_stored_sweep_the_database_option_has_its_effect_and_the_window_none() -> None:
+    assert run("sweeps", "import", "example-drafters.csv", "--database", "other.db").exit_code == 0
+    said = ("recommend", "--sweep", "example-drafters", "--occupancy", "occupancy.csv", "--database", "other.db")
+    windowed = run(*said, "--window", "1h")
+
+    assert 0 == run(*said).exit_code
+    assert 2 == status(windowed)
+    assert "--window" in str(windowed.exception)
+
+
+def test_measured_counts_with_times_beside_an_occupancy() -> None:
+    said = ("--content", "code", "--ttft", "6.084", "--decode", "10.003", "--measured")
+    turns = [body(*said, side)["contents"][0]["whole_turn"]["speedup_ratio"] for side in ("before", "after")]
+
+    assert [1.22, 1.26] == [round(turn, 2) for turn in turns]
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (("--ttft", "1e308", "--decode", "1e308"), "the TTFT must be a number of seconds from 0 to 1000000"),
+        (("--ttft", "nan", "--decode", "1"), "the TTFT must be"),
+        (("--prompt-tokens", "1e308"), "prompt_tokens must be a number of tokens"),
+        (("--ceiling", "99999999999999999999"), "the ceiling must be a number of requests from 1 to 1000000"),
+    ],
+)
+def test_figures_beyond_their_limits_are_exit_2_and_named(said: tuple[str, ...], words: str) -> None:
+    found = recommend("--content", "code", *said)
+
+    assert 2 == status(found)
+    assert words in str(found.exception)
+
+
+def test_a_file_with_one_configuration_is_told_that_a_second_is_needed() -> None:
+    Path("example-drafters.csv").write_text("config,content,concurrency,aggregate_tok_s\na,x,1,1\n")
+    found = recommend()
+
+    assert 2 == status(found)
+    assert "measure a second configuration" in str(found.exception)
+
+
+@pytest.mark.parametrize("form", ["text", "md"])
+def test_what_is_missing_stands_right_below_the_facts(form: str) -> None:
+    shown = " ".join(recommend("--format", form, "--content", "prose", "--prompt-tokens", "8112").stdout.split())
+    missing = (
+        "undecided for prose: the prompt is 8,112 tokens and the cells have 33; measure concurrency 1 at your length"
+    )
+
+    assert 0 < shown.index(missing) < shown.index("per-stream speed: between")
+
+
+def test_a_mix_whose_parts_are_not_all_measured_shows_an_interval_and_no_middle() -> None:
+    shown = recommend("--content", "code=0.3,prose=0.7", "--live-is", "reference").stdout
+
+    assert "All contents together (per_stream): not known for all of them, interval 0.83x to 1.28x" in shown
+
+
 def test_three_configurations_and_none_named_is_exit_2_listing_them() -> None:
     Path("example-drafters.csv").write_text("config,content,concurrency,aggregate_tok_s\na,x,1,1\nb,x,1,1\nc,x,1,1\n")
     found = recommend()

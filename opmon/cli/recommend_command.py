@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".gz", ".yaml", ".yml")
 POSITIVE = click.FloatRange(min=0, min_open=True)
+# What chooses observations in a database; an occupancy from a file has nothing to choose.
+CHOOSING = ("target", "model", "engine_index", "scope", "fleet", "window", "start", "end")
 
 
 @click.command()
@@ -89,6 +91,7 @@ def recommend(  # noqa: PLR0913 - one parameter an option
         ceiling=ceiling,
     )
     if occupancy is not None:
+        refuse_without_effect(said_options(), is_sweep_a_file=Path(sweep_name).is_file(), has_times=ttft is not None)
         answer = _from_file(sweep_name, occupancy, ask, database)
     else:
         selector = selector_of(target, model, engine_index, scope, fleet)
@@ -97,6 +100,34 @@ def recommend(  # noqa: PLR0913 - one parameter an option
         click.echo(as_json(answer))
     else:
         click.echo(render_recommendation(answer, output == "md"), nl=False)
+
+
+def said_options() -> set[str]:
+    """The options of this call that somebody wrote, defaults left out."""
+    context = click.get_current_context()
+    return {
+        name for name in context.params if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+
+
+def refuse_without_effect(said: set[str], *, is_sweep_a_file: bool, has_times: bool) -> None:
+    """Raises ConfigError for options that change nothing beside --occupancy: whoever writes them expects otherwise."""
+    from opmon.errors import ConfigError
+
+    chosen = [name for name in CHOOSING if name in said]
+    if chosen:
+        message = (
+            f"{_written(chosen)} chooses observations in a database, and --occupancy takes its place: leave out either"
+        )
+        raise ConfigError(message)
+    if "database" in said and is_sweep_a_file:
+        raise ConfigError("--database has no effect: the sweep and the occupancy are both files; leave it out")
+    if "measured" in said and not has_times:
+        raise ConfigError("--measured has no effect without the times that it is about: give --ttft and --decode")
+
+
+def _written(names: list[str]) -> str:
+    return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
 def _from_file(sweep_name: str, occupancy: str, ask: Ask, database: str | None) -> Recommendation:

@@ -45,9 +45,10 @@ def render_recommendation(answer: Recommendation, markdown: bool = False) -> str
     page.items("", _reasons_above(answer))
     if answer.combined is not None and len(answer.contents) > 1:
         combined = answer.combined
+        unknown = "two columns count" if combined.column == "both" else "not known for all of them"
+        middle = unknown if combined.ratio_weighted is None else _times(combined.ratio_weighted)
         page.paragraph(
-            f"All contents together ({combined.column}): {_times(combined.ratio_weighted)}, interval"
-            f" {_interval(combined.low, combined.high)}"
+            f"All contents together ({combined.column}): {middle}, interval {_interval(combined.low, combined.high)}"
         )
     is_ceiling_known = answer.operating_point is not None and answer.operating_point.ceiling_requests is not None
     for content in answer.contents:
