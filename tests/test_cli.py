@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import time
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,9 @@ def test_the_demo_has_a_sentence_and_a_recommendation_within_half_a_minute(tmp_p
         assert demo_is_up, "no sentence within 30 s"
         answer = demo.json("/api/v1/recommendation?sweep=example-drafters")
         assert {"code", "prose"} == {content["content"] for content in answer["contents"]}
+        head = urllib.request.Request(f"http://{listen}/api/v1/sweeps", method="HEAD")
+        with urllib.request.urlopen(head, timeout=10) as reply:
+            assert (200, "application/json", b"") == (reply.status, reply.headers["content-type"], reply.read())
         assert demo.stop() == 0
 
 

@@ -62,7 +62,7 @@ def demo(*, listen: str | None, seed: int) -> None:
 
 def _refuse_address(listen: str | None) -> None:
     """Raises ConfigError for an address that the demo cannot have, before it works through a day for nothing."""
-    from opmon.config import load
+    from opmon.config import check_secrets, load
     from opmon.serving import bind
 
     # Whether it may be reached without a token is asked below, in words that fit the demo.
@@ -73,6 +73,7 @@ def _refuse_address(listen: str | None) -> None:
             " (127.0.0.1:8917), or to who knows the token in the file that OPMON_TOKEN_FILE names"
         )
         raise ConfigError(message)
+    check_secrets(settings)
     bind(settings).close()
 
 
