@@ -164,6 +164,7 @@ class Service:
             ready=lambda: self._is_ready,
             sweep_import=self._import_sweep,
             sweep_delete=self._delete_sweep,
+            time_zone=lambda: self.settings.global_.time_zone,
             operations=Operations(self.reload, lambda: shown(self.settings), self._runtime),
             security=SecuritySettings(
                 token=None if web.token_file is None else TokenInForce(web.token),

@@ -12,7 +12,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from opmon import __version__
 from opmon.api import health, pages, problems, static_route, v1
-from opmon.api.door import Operations, Parts, Reports
+from opmon.api.door import Operations, Parts, Reports, readers_zone
 from opmon.api.security import Guard, SecuritySettings
 from opmon.api.static_files import StaticFiles, packaged_files
 from opmon.core.cells import SweepImport
@@ -30,6 +30,7 @@ def create_app(  # noqa: PLR0913  # an argument for each part of the service tha
     sweep_delete: Callable[[str], None],
     security: SecuritySettings,
     operations: Operations | None = None,
+    time_zone: Callable[[], str] = readers_zone,
     path_prefix: str = "",
     files: StaticFiles | None = None,
 ) -> FastAPI:
@@ -45,7 +46,9 @@ def create_app(  # noqa: PLR0913  # an argument for each part of the service tha
         servers=[{"url": prefix or "/"}],
         redirect_slashes=False,
     )
-    app.state.parts = Parts(reports, metrics, ready, sweep_import, sweep_delete, files or packaged_files(), operations)
+    app.state.parts = Parts(
+        reports, metrics, ready, sweep_import, sweep_delete, files or packaged_files(), operations, time_zone
+    )
     app.include_router(v1.router)
     app.include_router(pages.router)
     app.router.routes.extend([*health.ROUTES, static_route.ROUTE])

@@ -20,6 +20,11 @@ from opmon.core.cells import SweepImport
 from opmon.reports import RecommendationAsk, WindowAsk
 
 
+def readers_zone() -> str:
+    """What stands for the zone of whoever reads the page."""
+    return "UTC"
+
+
 class Reports(Protocol):
     """The one door to every number. Implemented by `opmon.reports.Reports`."""
 
@@ -88,7 +93,8 @@ class Operations:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """All that the routes call. `metrics` takes the Accept header and gives the body and its content type."""
+    """All that the routes call. `metrics` takes the Accept header and gives the body and its content type.
+    `time_zone`: in which the page shows instants; UTC stands for the reader's own."""
 
     reports: Reports
     metrics: Callable[[str], tuple[bytes, str]]
@@ -97,6 +103,7 @@ class Parts:
     sweep_delete: Callable[[str], None]
     files: StaticFiles
     operations: Operations | None = None
+    time_zone: Callable[[], str] = readers_zone
     pages: Shared = field(default_factory=Shared)
 
 

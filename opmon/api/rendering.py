@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse
 
 from opmon import __version__
 from opmon.api import verdict_view, wording
-from opmon.api.door import parts_of
+from opmon.api.door import parts_of, readers_zone
 
 
 @cache
@@ -58,7 +58,9 @@ def root_of(request: Request) -> str:
 
 def render(request: Request, template: str, status_code: int = 200, /, **context: Any) -> HTMLResponse:
     """The page as an answer."""
-    files = parts_of(request).files
+    parts = parts_of(request)
+    files, zone = parts.files, parts.time_zone()
     root = root_of(request)
     shared = {"root": root, "static": f"{root}static/{files.digest}", "has_chart": files.has_chart_library}
+    shared["zone"] = "" if zone == readers_zone() else zone
     return HTMLResponse(environment().get_template(template).render(shared | context), status_code)

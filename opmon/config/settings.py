@@ -71,7 +71,10 @@ class GlobalSettings(Section):
         shown_default="7d",
     )
     time_zone: Annotated[str, AfterValidator(values.time_zone)] = setting(
-        "UTC", "The time zone in which instants are shown.", env="OPMON_TIME_ZONE"
+        "UTC",
+        "The time zone in which the page shows instants; UTC stands for that of the reader's browser. Without scripts, in"
+        " answers and on the terminal they are UTC.",
+        env="OPMON_TIME_ZONE",
     )
 
     @property

@@ -1,10 +1,17 @@
-// Instants in the reader's own zone; the exact one in UTC stays in the title.
-const FULL = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium" });
-const CLOCK = new Intl.DateTimeFormat("sv-SE", { timeStyle: "medium" });
-const AXIS = new Intl.DateTimeFormat("sv-SE", { day: "numeric", month: "numeric", hour: "2-digit", minute: "2-digit" });
+// Instants in the zone that is configured, else in the reader's own; the exact one in UTC stays in the title.
+const timeZone = document.documentElement.dataset.zone || Intl.DateTimeFormat().resolvedOptions().timeZone;
+const FULL = new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium", timeZone });
+const CLOCK = new Intl.DateTimeFormat("sv-SE", { timeStyle: "medium", timeZone });
+const AXIS = new Intl.DateTimeFormat("sv-SE", {
+  day: "numeric",
+  month: "numeric",
+  hour: "2-digit",
+  minute: "2-digit",
+  timeZone,
+});
 
-const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
-const MINUTE = new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit" });
+const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", timeZone });
+const MINUTE = new Intl.DateTimeFormat("sv-SE", { hour: "2-digit", minute: "2-digit", timeZone });
 const DAYS_FROM_SECONDS = 3 * 86400;
 const SECONDS_UP_TO = 600;
 
@@ -41,5 +48,5 @@ export function showTimes(part) {
     element.textContent = element.closest(".instants") ? AXIS.format(instant) : FULL.format(instant);
   }
   const zone = document.getElementById("zone");
-  if (zone) zone.textContent = ` · times in ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
+  if (zone) zone.textContent = ` · times in ${timeZone}`;
 }
