@@ -265,3 +265,13 @@ def test_a_mix_has_no_middle_where_one_of_its_contents_has_none() -> None:
         round(answer.combined.high or 0, 2),
     )
     assert not any("1.42x" in reason for reason in answer.reasons)
+
+
+def test_a_level_far_beyond_the_sweep_is_projected_with_the_last_ratio_and_at_once() -> None:
+    pairs = pair_cells(EXAMPLE.cells, "fp8-mtp5", "int8-dflash7", "prose").pairs
+    near_by, far = (projected_occupancy({0: 10, 64: 1000, level: 1000}, pairs) for level in (66, 1_000_000))
+    last = 306.9 / 359.8
+
+    assert near_by[64] / last**2 == pytest.approx(near_by[66])
+    assert near_by[64] == far[64]
+    assert 0 < far[1_000_000] < float("inf")

@@ -5,6 +5,7 @@ Contains "After the switch" of DEFINITIONS 5; assumes that arrivals depend only 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from opmon.core.answers import Knee, Projection
@@ -16,8 +17,8 @@ from opmon.core.recommend.ratios import FIGURES, REFERENCE, is_scattered
 
 # Occupancies are integers; shares are kept to a millionth.
 _UNITS = 1_000_000
-# A product of many ratios stays a number: beyond this a level has practically no time, or all of it.
-_FINITE = 1e100
+# A product of many ratios stays a number: beyond this logarithm a level has practically no time, or all of it.
+_FINITE = 230.0
 
 
 def project(
@@ -43,13 +44,22 @@ def project(
 
 def projected_occupancy(running: Mapping[int, int], pairs: Sequence[Pair]) -> dict[int, float]:
     """`T'_n = T_n / prod_{k=1..n} r(k)`, `T'_0 = T_0`, not normalised. Beyond the known levels r stays as it was last."""
-    projected, product, ratio = {0: float(running.get(0, 0))}, 1.0, 1.0
-    for level in range(1, max(running, default=0) + 1):
+    projected, slope, ratio = {0: float(running.get(0, 0))}, 0.0, 1.0
+    known_up_to = int(min(max(running, default=0), max((pair.concurrency for pair in pairs), default=0)))
+    for level in range(1, known_up_to + 1):
         ratio = _ratio(level, pairs) or ratio
-        product = min(max(product * ratio, 1 / _FINITE), _FINITE)
+        slope += math.log(ratio)
         if running.get(level, 0) > 0:
-            projected[level] = running[level] / product
+            projected[level] = _divided(running[level], slope)
+    for level, ms in running.items():
+        if level > known_up_to and ms > 0:
+            projected[level] = _divided(ms, slope + (level - known_up_to) * math.log(ratio))
     return projected
+
+
+def _divided(ms: int, logarithm: float) -> float:
+    """A time divided by a product of ratios, of which the logarithm is given; it stays a number above 0."""
+    return ms * math.exp(-min(max(logarithm, -_FINITE), _FINITE))
 
 
 def _refusal(
