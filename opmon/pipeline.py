@@ -85,7 +85,9 @@ class Observer:
         if max_num_seqs is not None and not declared and max_num_seqs != known:
             # The first ceiling is taken to have held since the beginning: nothing says otherwise.
             since_ms = at_ms if record.ceilings else 0
-            record = replace(record, ceilings=(*record.ceilings, Ceiling(max_num_seqs, source.strip("/") or "metrics", since_ms)))
+            record = replace(
+                record, ceilings=(*record.ceilings, Ceiling(max_num_seqs, source.strip("/") or "metrics", since_ms))
+            )
         self.record = record
 
 

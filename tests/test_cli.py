@@ -343,3 +343,18 @@ def test_what_nobody_foresaw_is_one_line_with_a_hint(tmp_path: Path) -> None:
     assert "\x1b" not in told.stderr
     assert len(told.stderr) < 400
     assert "Traceback" in shown.stderr
+
+
+@pytest.mark.parametrize("output", ["text", "md"])
+def test_a_cell_without_a_concurrency_never_reads_as_concurrency_zero(tmp_path: Path, output: str) -> None:
+    header = "config,content,concurrency,aggregate_tok_s,prompt_tokens,hardware\n"
+    rows = "old,code,,5,33,a\nnew,code,,6,99,b\nold,code,1,5,33,a\nnew,code,1,6,33,b\n"
+    (tmp_path / "a.csv").write_text(header + rows)
+    (tmp_path / "o.csv").write_text("level,seconds\n1,800\n")
+    result = _run("recommend", "--sweep", tmp_path / "a.csv", "--occupancy", tmp_path / "o.csv", "--format", output)
+    assert result.exit_code == 0, result.output
+    assert "concurrency 0" not in result.output
+    shown = _run("sweeps", "import", tmp_path / "a.csv", "--database", tmp_path / "o.db")
+    assert "the concurrency is not known" in shown.output
+    lines = _run("sweeps", "show", "a", "--database", tmp_path / "o.db").output.splitlines()
+    assert ["old", "code", "-", "33", "-", "5"] in [line.split()[:6] for line in lines]
