@@ -92,7 +92,9 @@ class Served(Section):
         None, "The ceiling of running requests, per engine, where the server does not tell.", ge=1, le=1_000_000
     )
     content_mix: Annotated[dict[str, float], AfterValidator(values.shares)] = setting(
-        dict, "Shares of the output tokens by content, like {code: 0.3, prose: 0.7}; they add up to 1.", shown_default="{}"
+        dict,
+        "Shares of the output tokens by content, like {code: 0.3, prose: 0.7}; they add up to 1.",
+        shown_default="{}",
     )
     auth: Auth = setting(Auth, "How opmon proves who it is.", shown_default="none")
     tls: Tls = setting(Tls, "How certificates are checked.", shown_default="the system's certificates")
