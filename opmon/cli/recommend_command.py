@@ -91,7 +91,6 @@ def recommend(  # noqa: PLR0913 - one parameter an option
         ceiling=ceiling,
     )
     if occupancy is not None:
-        refuse_without_effect(said_options(), is_sweep_a_file=Path(sweep_name).is_file(), has_times=ttft is not None)
         answer = _from_file(sweep_name, occupancy, ask, database)
     else:
         selector = selector_of(target, model, engine_index, scope, fleet)
@@ -136,6 +135,8 @@ def _from_file(sweep_name: str, occupancy: str, ask: Ask, database: str | None) 
     from opmon.core.recommend import live_point_of, recommend
     from opmon.sweeps.occupancy_table import read_occupancy
 
+    is_file, has_times = Path(sweep_name).is_file(), ask.ttft_seconds is not None
+    refuse_without_effect(said_options(), is_sweep_a_file=is_file, has_times=has_times)
     path = Path(occupancy)
     live = live_point_of(read_occupancy(read_file(path), path.name), path.name, ask.ceiling)
     sweep = sweep_from_file(sweep_name)
