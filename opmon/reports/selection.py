@@ -60,7 +60,8 @@ def select_targets(targets: Sequence[TargetRecord], selector: Selector) -> tuple
         and (selector.model is None or selector.model in target.models)
         and (selector.engine_index is None or selector.engine_index in target.engine_indexes)
     )
-    restricted = any((selector.target, selector.job, selector.label, selector.model, selector.engine_index))
+    parts = (selector.target, selector.job, selector.model, selector.engine_index)
+    restricted = bool(selector.label) or any(part is not None for part in parts)
     if restricted and not chosen:
         names = ", ".join(target.name for target in targets) or "none"
         models = ", ".join(sorted({model for target in targets for model in target.models})) or "none"
