@@ -15,8 +15,8 @@ from opmon.errors import NotFound
 from opmon.reports import RecommendationAsk, WindowAsk
 
 Format = Annotated[Literal["json", "csv"], Field(description="`csv`: the table of the answer")]
-Seconds = Annotated[float | None, Field(gt=0, le=1e9, allow_inf_nan=False)]
-Tokens = Annotated[float | None, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Seconds = Annotated[float | None, Field(ge=0, le=1e6, allow_inf_nan=False)]
+Tokens = Annotated[float | None, Field(gt=0, le=1e9, allow_inf_nan=False)]
 LABEL = r"^[^:]+:.*$"
 
 
@@ -151,10 +151,10 @@ class TurnQuery(FormatQuery):
     """The turn calculator's inputs."""
 
     ttft_seconds: Annotated[
-        float, Field(ge=0, le=1e9, allow_inf_nan=False, description="a turn's time to the first token")
+        float, Field(ge=0, le=1e6, allow_inf_nan=False, description="a turn's time to the first token")
     ]
     decode_seconds: Annotated[
-        float, Field(gt=0, le=1e9, allow_inf_nan=False, description="a turn's time from the first token on")
+        float, Field(gt=0, le=1e6, allow_inf_nan=False, description="a turn's time from the first token on")
     ]
     speedup_ratio: Annotated[
         float, Field(gt=0, le=1e6, allow_inf_nan=False, description="decode speed after the change over that before")
