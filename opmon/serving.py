@@ -19,6 +19,7 @@ from opmon.errors import ConfigError
 from opmon.telemetry import OTHER, Telemetry
 
 SHUTDOWN_SECONDS = 3
+BACKLOG = 2048
 
 
 def web_server(app: ASGIApp) -> Web:
@@ -81,6 +82,8 @@ def bind(settings: Settings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((web.host, web.port))
+        # With SO_REUSEADDR two processes can bind one port as long as neither listens.
+        listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
         message = f"web.listen: cannot listen on {web.listen}: {error.strerror}; choose another with --listen"

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from typing import Any
 
 from tests.needs import ROOT
@@ -85,10 +86,16 @@ def words_of(url: str, folder: Path) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody uses now, outside of the range from which the system gives ports away, drawn at random: tests
+    that run beside each other must not be given the same one."""
+    while True:
+        port = SystemRandom().randrange(10_000, 32_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 def clean_environment(folder: Path) -> dict[str, str]:

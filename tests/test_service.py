@@ -81,7 +81,9 @@ def test_three_minutes_of_real_time_are_watched_second_by_second(
     truth = simulation.truth(start * 1000, (int(outage) - 1) * 1000).running
     total = sum(truth.values())
     seen = {share["level"]: share["ratio"] for share in before["running"]["occupancy"]}
-    assert max(abs(seen.get(level, 0) - truth.get(level, 0) / total) for level in seen | truth) < 0.03
+    assert max(abs(seen.get(level, 0) - truth.get(level, 0) / total) for level in seen | truth) < 0.06, (
+        "115 looks at half of each second: independent ones have a standard deviation of 4.7 points"
+    )
     after = _report(tmp_path, "--start", str(int(back) + 2), "--end", str(end))
     assert after["coverage"]["observed_seconds"] >= 0.9 * after["window"]["seconds"]
 

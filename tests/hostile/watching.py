@@ -100,7 +100,7 @@ def stored(store: Store, name: str, strata: int, details: list[str]) -> Watched:
     for one in store.window(view, START_MS, end_ms).values():
         add(sums, one)
     clock = StratumClock()
-    clock.value_ms = end_ms
+    clock.value_ms = end_ms + 10_000
     ask, reports = WindowAsk(start_ms=START_MS, end_ms=end_ms), Reports(store, clock)
     return Watched(
         store.target(name),
