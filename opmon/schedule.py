@@ -5,6 +5,7 @@ Contains no task. A step of the wall clock makes all timers anew, since they are
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
@@ -132,6 +133,8 @@ class Schedule:
         if event.code == EVENT_JOB_EXECUTED:
             self._last_error.pop(event.job_id, None)
         elif event.code == EVENT_JOB_ERROR:
+            if isinstance(getattr(event, "exception", None), asyncio.CancelledError):
+                return  # the service ends, and what was under way with it
             self._telemetry.task_ran(task, failed=True)
             self._tell(event.job_id, getattr(event, "exception", None))
         elif task != "scrape":

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,8 @@ from opmon.watched import Difference, Plan, difference, is_asked_alike, record_o
 
 LEARN_SECONDS = 300
 MOST_OWED = 1000
+
+CHANGES_TOLD, FLAPPING_MS = 6, 60_000
 
 logger = logging.getLogger("opmon.service")
 
@@ -52,6 +54,8 @@ class _Watched:
     saved: TargetRecord
     health: tuple[str, str] = ("observed", "")
     skipped_strata: int = 0
+    changes_ms: list[int] = field(default_factory=list)
+    is_flapping: bool = False
 
 
 class Watching:
@@ -243,7 +247,7 @@ class Watching:
         """One line in the log per change, not per attempt."""
         row = observation.step.row
         health = (row.state.value, row.kind or "")
-        if one.health != health:
+        if one.health != health and self._may_tell(one):
             level = logging.INFO if row.kind is None else logging.WARNING
             logger.log(
                 level,
@@ -251,6 +255,22 @@ class Watching:
                 extra=fields(target=one.plan.name, state=health[0], kind=health[1], detail=observation.step.detail),
             )
         one.health = health
+
+    def _may_tell(self, one: _Watched) -> bool:
+        """A target that flaps is told of once, and again when it has been steady for a while."""
+        now_ms = self._clock.monotonic_ms()
+        recent = [at_ms for at_ms in one.changes_ms if now_ms - at_ms < FLAPPING_MS]
+        one.changes_ms = [*recent, now_ms][-CHANGES_TOLD:]
+        if len(recent) < CHANGES_TOLD:
+            one.is_flapping = False
+            return True
+        if not one.is_flapping:
+            logger.warning(
+                "the state of a target keeps changing; told again once it is steady for a minute",
+                extra=fields(target=one.plan.name),
+            )
+        one.is_flapping = True
+        return False
 
     # --- storing --------------------------------------------------------------------------------------------------
 

@@ -160,3 +160,29 @@ def test_a_server_that_is_not_there_yet_is_down_and_then_seen(tmp_path: Path) ->
             while opmon.json("/api/v1/targets")["targets"][0]["health"] != "up":
                 assert time.monotonic() < deadline, "the server came up and was not seen"
                 time.sleep(0.5)
+
+
+def test_a_target_that_flaps_is_told_of_and_then_left_alone(
+    steady: tuple[str, Simulation, Faults], tmp_path: Path
+) -> None:
+    url, _simulation, faults = steady
+    with service(url, tmp_path):
+        for number in range(50):
+            faults.status = 429 if number % 2 else None
+            time.sleep(0.5)
+    (words,) = tmp_path.glob("words-*.txt")
+    told = [line for line in words.read_text().splitlines() if "the state of a target" in line]
+    assert 2 <= len(told) <= 7, told
+    assert "keeps changing" in told[-1] or len(told) < 7
+
+
+def test_a_stop_during_a_slow_scrape_is_silent(steady: tuple[str, Simulation, Faults], tmp_path: Path) -> None:
+    url, _simulation, faults = steady
+    with service(url, tmp_path) as opmon:
+        time.sleep(3)
+        faults.delay_seconds = 3.0
+        time.sleep(1.5)
+        assert opmon.stop() == 0
+    (words,) = tmp_path.glob("words-*.txt")
+    assert "Traceback" not in words.read_text()
+    assert "a task failed" not in words.read_text()

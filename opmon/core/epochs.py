@@ -13,6 +13,8 @@ from opmon.core.model import Epoch, Row, SeriesKey, SeriesSample, Snapshot
 
 _CAUSE_OF_KEY = {"version": "version", "kv_blocks": "kv_blocks", "speculative_positions": "speculation"}
 _CREATED = "created"
+START_TOLERANCE_SECONDS = 0.5
+"""Starts of a process that lie closer are one start: some exporters compute it anew for each page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class Server:
 
     def _restart(self, snapshot: Snapshot) -> Iterable[Change]:
         old, new = self.process_start_seconds, snapshot.process_start_seconds
-        if old is not None and new is not None and old != new:
+        if old is not None and new is not None and abs(old - new) > START_TOLERANCE_SECONDS:
             yield Change("restart", f"the process started {new - old:+.0f} s from the one before")
         for key, value in snapshot.identity.items():
             if key.startswith(_CREATED) and self.identity.get(key, value) != value:

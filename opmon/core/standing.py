@@ -110,8 +110,10 @@ def progressed(earlier: Mapping[SeriesKey, SeriesSample], later: Mapping[SeriesK
         before = earlier.get(key)
         if before is None:
             continue
+        shown = sample.counters.keys() & before.counters.keys()
         for name in PROGRESS_COUNTERS:
-            if name in sample.counters and name in before.counters:
+            # Each output brings at least one token: a count of outputs that rises while the tokens stand is no output.
+            if name in shown and not (name == "itl_seconds_count" and "generation_tokens" in shown):
                 told = True
                 if sample.counters[name] != before.counters[name]:
                     return True

@@ -6,10 +6,11 @@ order of their strata; after a restart of opmon it goes on from the database.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from opmon.core.epochs import Alternation, Change, Server, names_of
+from opmon.core.epochs import START_TOLERANCE_SECONDS, Alternation, Change, Server, names_of
 from opmon.core.model import Attempt, Epoch, Row, SeriesKey, SeriesSample, Snapshot, State
 from opmon.core.standing import Levels, Relabel, Standing, add_final, progressed
 
@@ -18,6 +19,11 @@ __all__ = ["REMOVED_AFTER_STRATA", "Relabel", "Step", "Tracker"]
 STEADY_ANSWERS = 10
 """So many answers in a row must one server give before it is taken for the only one behind its address again; and a
 second change of server within so many answers, without an outage between, shows that there are several."""
+
+MOST_STEADY_ANSWERS = 600
+"""Where the start of a process came back, the same is asked of four times as many answers each time, up to so many."""
+
+STARTS_KEPT = 16
 
 REMOVED_AFTER_STRATA = 10
 """So many strata may an expected engine be absent, while others progress, before it counts as removed."""
@@ -53,6 +59,9 @@ class Tracker:
         self._carried: Levels = {}
         self._answers_since_change: int | None = None
         self._alternation: Alternation | None = None
+        self._is_dated_back = False
+        self._starts_seen: deque[float] = deque(maxlen=STARTS_KEPT)
+        self._steady_answers = STEADY_ANSWERS
 
     @classmethod
     def fresh(cls, *, stall_after_ms: int) -> Tracker:
@@ -94,8 +103,7 @@ class Tracker:
         change = self._change(snapshot)
         absent = self._server.absent(snapshot)
         if self._alternates(snapshot, change, absent):
-            detail = "answers come from more than one server: watch each by itself, not the balancer before them"
-            return self._without_value(attempt, State.INVALID, "several_servers", detail)
+            return self._of_several_servers(attempt)
         if change is None and absent:
             self._absent_strata += progressed(self._seen_last, snapshot.series)
             self._seen_last = snapshot.series
@@ -110,14 +118,34 @@ class Tracker:
             since = self._answers_since_change
             self._answers_since_change = None if since is None or since >= STEADY_ANSWERS else since + 1
             is_other = change is not None and (change.cause not in ("engines", "models", "clock") or bool(absent))
-            if since is None or not is_other:
+            comes_back = is_other and since is None and self._started_before(snapshot)
+            if comes_back:
+                self._steady_answers = min(4 * self._steady_answers, MOST_STEADY_ANSWERS)
+            elif since is None or not is_other:
                 return False
             self._alternation = Alternation()
         self._alternation.take(snapshot)
-        if self._alternation.calm <= STEADY_ANSWERS:
+        if self._alternation.calm <= self._steady_answers:
             return True
         self._alternation = None
         return False
+
+    def _started_before(self, snapshot: Snapshot) -> bool:
+        """Whether this is a process that was followed before the present one: a server that restarts never goes back
+        to an earlier start, so two servers answer."""
+        start = snapshot.process_start_seconds
+        return start is not None and any(abs(start - seen) <= START_TOLERANCE_SECONDS for seen in self._starts_seen)
+
+    def _of_several_servers(self, attempt: Attempt) -> Step:
+        """The row of an answer from one of several servers. What was taken for one server is dated back: the present
+        epoch, and the answers just before it, among which the other server's counters may have looked like work."""
+        detail = "answers come from more than one server: watch each by itself, not the balancer before them"
+        step = self._without_value(attempt, State.INVALID, "several_servers", detail)
+        if self._is_dated_back or self.epoch is None:
+            return step
+        self._is_dated_back = True
+        since_ms = self.epoch.start_ms - STEADY_ANSWERS * attempt.interval_ms
+        return replace(step, relabels=(Relabel(since_ms, attempt.stratum_ms, State.INVALID),))
 
     def clock_stepped(self, step_ms: int) -> None:
         """The wall clock stepped since the last attempt; positive: forward.
@@ -140,8 +168,11 @@ class Tracker:
         final = self._carried
         self._carried = {}
         new_epoch = learnt_epoch = None
+        self._is_dated_back = False
         if change is not None:
             final = add_final(final, self._standing.close())
+            if self._server.process_start_seconds is not None:
+                self._starts_seen.append(self._server.process_start_seconds)
             self._server = Server()
             self._set_back = None
         learnt = self._server.learn(snapshot)

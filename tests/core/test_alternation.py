@@ -111,3 +111,32 @@ def test_a_failed_attempt_says_nothing_of_who_answers() -> None:
 
     assert "timeout" == states(steps)[6]
     assert {State.OBSERVED} == {step.row.state for step in steps[5 + STEADY_ANSWERS :]}
+
+
+def test_what_was_taken_for_one_server_is_dated_back() -> None:
+    one, two = played(60, process_start=1.0, head_start=900), played(60, process_start=1.0, head_start=90_000)
+    steps = watch(chosen(one, two, order=[0] * 20 + [1, 0] * 20))
+
+    (relabel,) = [relabel for step in steps for relabel in step.relabels]
+    assert State.INVALID is relabel.state
+    leap = steps[20].row.stratum_ms
+    assert relabel.start_ms <= leap < relabel.end_ms
+
+
+def test_a_start_that_comes_back_is_another_server_however_slowly_they_take_turns() -> None:
+    one, two = played(200, process_start=1.0, head_start=900), played(200, process_start=500.0, head_start=10)
+    steps = watch(chosen(one, two, order=([0] * 30 + [1] * 30) * 3))
+
+    assert ["start", "restart"] == [epoch.cause for epoch in epochs_of(steps)]
+    assert {"several_servers"} == set(states(steps[60:]))
+
+
+def test_a_start_that_is_computed_anew_for_each_page_is_one_start() -> None:
+    stage = Stage(start_ms=1_000_000)
+    attempts = stage.play(30, 2)
+    shaky = [
+        replace(one, snapshot=replace(one.snapshot, process_start_seconds=1.0 + number % 3 / 100))
+        for number, one in enumerate(attempts)
+        if one.snapshot is not None
+    ]
+    assert ["start"] == [epoch.cause for epoch in epochs_of(watch(shaky))]

@@ -615,3 +615,21 @@ def test_requests_that_stand_across_a_step_are_not_said_to_have_stood_for_as_lon
 
     assert {"observed": 20} == seconds_in(steps)
     assert {2: 20_000} == final_ms(steps)
+
+
+def test_a_count_of_outputs_that_ticks_while_the_tokens_stand_is_no_progress() -> None:
+    stage = Stage()
+    before, frozen = stage.play(5, 2), stage.play(300, 106, moving=False)
+    ticking = []
+    for number, one in enumerate(frozen):
+        assert one.snapshot is not None
+        series = {
+            key: replace(
+                sample,
+                counters={**sample.counters, "itl_seconds_count": sample.counters["itl_seconds_count"] + number},
+            )
+            for key, sample in one.snapshot.series.items()
+        }
+        ticking.append(replace(one, snapshot=replace(one.snapshot, series=series)))
+
+    assert {"observed": 5, "stalled": 300} == seconds_in(watch([*before, *ticking]))

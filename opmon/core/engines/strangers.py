@@ -60,6 +60,15 @@ STRANGERS: tuple[Stranger, ...] = (
         ),
         label="server",
     ),
+    *(
+        Stranger(
+            "a page that joins several servers",
+            f"its gauges carry the label {label}, as a federating Prometheus or a balancer adds it: such a page hides "
+            "the restart of each part, and would count what is watched itself twice; name the servers as targets",
+            label=label,
+        )
+        for label in ("instance", "backend", "upstream", "worker")
+    ),
     Stranger(
         "llm-d-inference-sim",
         "llm-d-inference-sim, a simulator of vLLM: its numbers are made up",
