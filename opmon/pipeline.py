@@ -130,10 +130,9 @@ def _with_facts(record: TargetRecord, snapshot: Snapshot, lane: Lane) -> TargetR
 
 
 def _skipped(snapshot: Snapshot) -> dict[str, str]:
-    """That the page has lines which are no samples: how many, and the first."""
-    if not snapshot.skipped_lines:
-        return {}
-    return {"skipped_lines": str(snapshot.skipped_lines), "skipped": snapshot.detail}
+    """How many lines of the page are no samples, and the first of them. 0 is a fact too: the page was read in full."""
+    words = {"skipped": snapshot.detail} if snapshot.skipped_lines else {}
+    return {"skipped_lines": str(snapshot.skipped_lines), **words}
 
 
 def read_recording(path: Path) -> Iterator[dict[str, Any]]:

@@ -186,3 +186,11 @@ def test_any_file_is_a_recording_or_refused_in_words(tmp_path: Path, data: bytes
 def test_what_a_recorded_failure_says_cannot_steer_a_terminal() -> None:
     scrape = {"t": 1_800_000_000.5, "took": 0.1, "status": 0, "body": "\x1b[2Jrefused\n"}
     assert r"\x1b[2Jrefused\n" == attempt_of_recording(scrape, interval_ms=1000).detail
+
+
+def test_a_page_read_in_full_has_no_skipped_line_and_one_with_a_broken_line_has_one() -> None:
+    scrape = next(read_recording(RECORDED / "plain-scrapes.jsonl.gz"))
+    for body, lines in ((scrape["body"], "0"), (scrape["body"] + "no sample at all\n", "1")):
+        observer = _observer()
+        observer.observe(attempt_of_recording({**scrape, "body": body}, interval_ms=1000))
+        assert observer.record.facts["skipped_lines"] == lines

@@ -73,6 +73,24 @@ class Server:
         """Expected engines that the scrape does not show."""
         return (self.engines or frozenset()) - engines_of(snapshot.series)
 
+    def silent(self, snapshot: Snapshot) -> frozenset[SeriesKey]:
+        """Engines whose tokens rise while they show no number of running requests: a sum without them is too small.
+
+        Only of vLLM, where every engine shows the same families; elsewhere another process may count the tokens.
+        """
+        if snapshot.engine != "vllm":
+            return frozenset()
+        working = set[SeriesKey]()
+        for key, sample in snapshot.series.items():
+            tokens = sample.counters.get("generation_tokens")
+            if sample.running is not None or tokens is None:
+                continue
+            known = self.counters.setdefault(key, {})
+            if tokens > known.get("generation_tokens", tokens):
+                working.add(key)
+            known["generation_tokens"] = tokens
+        return frozenset(working)
+
     def removal(self, snapshot: Snapshot) -> Change:
         """The change when absent engines are given up."""
         gone = self.absent(snapshot)

@@ -100,6 +100,10 @@ class Tracker:
         fault = _fault(attempt, snapshot)
         if fault is not None:
             return self._without_value(attempt, State.INVALID, *fault)
+        silent = self._server.silent(snapshot)
+        if silent:
+            detail = f"works, and shows no number of running requests: {names_of(silent)}"
+            return self._without_value(attempt, State.INVALID, "engine_absent", detail)
         change = self._change(snapshot)
         absent = self._server.absent(snapshot)
         if self._alternates(snapshot, change, absent):

@@ -633,3 +633,23 @@ def test_a_count_of_outputs_that_ticks_while_the_tokens_stand_is_no_progress() -
         ticking.append(replace(one, snapshot=replace(one.snapshot, series=series)))
 
     assert {"observed": 5, "stalled": 300} == seconds_in(watch([*before, *ticking]))
+
+
+def test_an_engine_that_works_without_a_gauge_makes_the_sum_unusable_while_it_works() -> None:
+    stage = Stage(engines=(SeriesKey("m", "0"), SeriesKey("m", "1")))
+    steps = watch([without_gauge(one, "1") for one in [*stage.play(30, 2), *stage.play(20, 0)]])
+
+    assert {"observed", "engine_absent"} == {step.row.kind or step.row.state.value for step in steps}
+    assert {"engine_absent"} == {step.row.kind for step in steps[1:30]}
+    assert {State.OBSERVED} == {step.row.state for step in steps[31:]}
+    assert "engine 1" in steps[5].detail
+
+
+def without_gauge(attempt: Attempt, engine_index: str) -> Attempt:
+    """The same answer, with one engine that shows its counters and not its gauges."""
+    assert attempt.snapshot is not None
+    series = {
+        key: replace(sample, running=None, waiting=None) if key.engine_index == engine_index else sample
+        for key, sample in attempt.snapshot.series.items()
+    }
+    return replace(attempt, snapshot=replace(attempt.snapshot, series=series))
