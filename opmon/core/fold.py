@@ -54,6 +54,10 @@ PURE_PAIR_TOLERANCE = 0.1
 Series = Mapping[SeriesKey, SeriesSample]
 
 
+MOST_TOKENS_PER_SECOND = 10_000_000
+"""A rise beyond this was not generated: a hundred times what the largest single deployment is said to make."""
+
+
 class _Good(NamedTuple):
     """A good scrape as the next one needs it."""
 
@@ -215,6 +219,9 @@ class _Folding:
         """The increases of a pair whose later stratum begins in the window."""
         if pair is None:
             self.book_reset(good)
+        elif pair.rises.get("generation_tokens", 0.0) > MOST_TOKENS_PER_SECOND * pair.elapsed_ms / 1000:
+            # Another server's counter, or a broken one: nothing of this pair is a rate.
+            self.of_epoch(good.row.epoch).uncovered_tokens += pair.rises["generation_tokens"]
         elif pair.contiguous:
             sums = self.of_epoch(good.row.epoch)
             for name, rise in pair.rises.items():

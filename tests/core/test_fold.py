@@ -376,3 +376,11 @@ def test_a_minute_covered_by_less_than_half_is_none() -> None:
 
     assert folded(rows, 0, MINUTE_MS).peak_minute_tokens_per_second is None
     assert 1.0 == folded([*rows, row(30, 1, generation_tokens=30)], 0, MINUTE_MS).peak_minute_tokens_per_second
+
+
+def test_a_rise_that_nobody_can_have_generated_is_in_no_rate() -> None:
+    sums = folded([row(0, 2, generation_tokens=0), row(1, 2, generation_tokens=100), row(2, 2, generation_tokens=1e15)])
+
+    assert Increase(100, 1000) == sums.increases["generation_tokens"]
+    assert 1e15 - 100 == sums.uncovered_tokens
+    assert sums.peak_minute_tokens_per_second is None
