@@ -76,14 +76,16 @@ class Server:
     def silent(self, snapshot: Snapshot) -> frozenset[SeriesKey]:
         """Engines whose tokens rise while they show no number of running requests: a sum without them is too small.
 
-        Only of vLLM, where every engine shows the same families; elsewhere another process may count the tokens.
+        Only of vLLM, where every engine shows the same families, and where all are labelled; elsewhere another process
+        may count the tokens.
         """
-        if snapshot.engine != "vllm":
+        is_labelled = all(key.engine_index for key in engines_of(snapshot.series))
+        if snapshot.engine != "vllm" or not is_labelled:
             return frozenset()
         working = set[SeriesKey]()
         for key, sample in snapshot.series.items():
             tokens = sample.counters.get("generation_tokens")
-            if sample.running is not None or tokens is None:
+            if sample.running is not None or tokens is None or not key.engine_index:
                 continue
             known = self.counters.setdefault(key, {})
             if tokens > known.get("generation_tokens", tokens):

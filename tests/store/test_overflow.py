@@ -30,9 +30,11 @@ async def watch_while_the_queue_is_full(url: str, store: Store, telemetry: Telem
     await watching.follow(roster_of(Settings(targets=(Target(name="one", url=url),))).plans)
     writer.submit(gate.wait)
     schedule.start()
-    for _ in range(4):
+    for second in range(30):
         await asyncio.sleep(1)
         await watching.flush()
+        if second >= 3 and total(telemetry, Count.STORE_LOST):
+            break
     dropped = total(telemetry, Count.STORE_LOST)
     gate.set()
     await asyncio.to_thread(writer.flush, 10)
