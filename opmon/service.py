@@ -10,8 +10,8 @@ import asyncio
 import logging
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -45,8 +45,10 @@ from opmon.watching import Watching
 
 FLUSH_SECONDS = 1
 EVALUATE_SECONDS = 15
+MOST_RESTING_SHARE = 0.5
 ROLL_UP_SECONDS = 60
-ROLL_UP_BUCKETS = 100
+ROLL_UP_BUCKETS, ROLL_UP_AT_ONCE = 100, 2
+MOST_REST_SECONDS = 0.5
 RETAIN_SECONDS = 600
 CLOCK_CHECK_SECONDS = 0.5
 FIRST_EVALUATION_SECONDS = 4
@@ -282,29 +284,45 @@ class Service:
     # --- tasks ----------------------------------------------------------------------------------------------------
 
     async def _evaluate(self) -> None:
-        evaluation = await asyncio.to_thread(tasks.evaluate, self.reports, self.comparisons())
-        self.exporter.set_evaluation(replace(evaluation, at_ms=self.clock.now_ms()))
+        """One target after the other, with a rest after each: all at once would keep the scrapes waiting."""
+        statuses = await asyncio.to_thread(self.reports.targets)
+        longest = EVALUATE_SECONDS * MOST_RESTING_SHARE / max(len(statuses), 1)
+        done = []
+        for status in statuses:
+            began = time.monotonic()
+            done.append(await asyncio.to_thread(tasks.evaluate, self.reports, self.comparisons(), status))
+            await asyncio.sleep(min(time.monotonic() - began, longest))
+        self.exporter.set_evaluation(replace(tasks.joined(done), at_ms=self.clock.now_ms()))
         self.telemetry.task_ran("evaluate")
 
     async def _roll_up(self) -> None:
-        # Bounded: what is not rolled up yet is answered from raw rows, and samples must not wait behind a backlog.
-        self._in_turn("roll_up", lambda: self.store.roll_up(self.clock.now_ms(), limit=ROLL_UP_BUCKETS))
+        """A few buckets at a time with a rest after each, and a bounded number: what is not rolled up yet is answered
+        from raw rows, and neither samples nor scrapes may wait behind a backlog."""
+        for _ in range(ROLL_UP_BUCKETS // ROLL_UP_AT_ONCE):
+            began = time.monotonic()
+            done = await self._in_turn("roll_up", self._roll_up_some)
+            if done < ROLL_UP_AT_ONCE:
+                break
+            await asyncio.sleep(min(time.monotonic() - began, MOST_REST_SECONDS))
+
+    def _roll_up_some(self) -> int:
+        return self.store.roll_up(self.clock.now_ms(), limit=ROLL_UP_AT_ONCE)
 
     async def _retain(self) -> None:
         asked = self.settings.storage.retention
         keep = Retention(asked.raw_ms, asked.five_minutes_ms, asked.hourly_ms)
-        self._in_turn("retain", lambda: self.store.retain(self.clock.now_ms(), keep))
+        await self._in_turn("retain", lambda: self.store.retain(self.clock.now_ms(), keep))
 
-    def _in_turn(self, task: str, job: Callable[[], int]) -> None:
-        """Upkeep, once the writer comes to it. Nobody waits for it; that it failed is told and counted."""
-
-        def tell(written: Future[int]) -> None:
-            error = None if written.cancelled() else written.exception()
-            self.telemetry.task_ran(task, failed=error is not None)
-            if error is not None:
-                logger.error("a task failed", extra=fields(task=task, error=str(error)))
-
-        self.writer.submit(job).add_done_callback(tell)
+    async def _in_turn(self, task: str, job: Callable[[], int]) -> int:
+        """Upkeep, once the writer comes to it: what it did, 0 if it failed, which is told and counted."""
+        try:
+            done = await asyncio.wrap_future(self.writer.submit(job))
+        except Exception as error:  # noqa: BLE001 - told and counted; upkeep comes again
+            self.telemetry.task_ran(task, failed=True)
+            logger.error("a task failed", extra=fields(task=task, error=str(error)))  # noqa: TRY400 - once, in words
+            return 0
+        self.telemetry.task_ran(task)
+        return done
 
     # --- what the API calls ---------------------------------------------------------------------------------------
 

@@ -14,8 +14,10 @@ from random import Random
 from apscheduler.triggers.base import BaseTrigger
 
 # A request that starts this little after its stratum still belongs to it: the instants stay uniform (all are shifted
-# alike by the scheduler's latency), where cutting the end of each stratum off would blind opmon to it.
-LATE_TOLERANCE_MS = 50
+# alike by the scheduler's latency), where cutting the end of each stratum off would blind opmon to it. A collection of
+# garbage and an import take up to 0.2 s, and never more than a fifth of the interval is granted.
+LATE_TOLERANCE_MS = 200
+LATE_SHARE = 5
 BLOCK = 60
 _FRACTIONS = 1 << 64
 
@@ -62,14 +64,19 @@ def next_fire_ms(name: str, interval_ms: int, after_ms: int) -> int:
     return due if due > after_ms else fire_ms(name, stratum + interval_ms, interval_ms)
 
 
+def late_tolerance_ms(interval_ms: int) -> int:
+    """How long after the end of its stratum an attempt may start."""
+    return min(LATE_TOLERANCE_MS, interval_ms // LATE_SHARE)
+
+
 def owned_stratum(name: str, interval_ms: int, at_ms: int, free_from_ms: int) -> int | None:
     """The stratum that an attempt starting now belongs to, None if that one has had its attempt.
 
     Strata before `free_from_ms` (the end of the last stratum that had one) are taken. An attempt that starts at most
-    LATE_TOLERANCE_MS, or a twentieth of the interval, after the end of its own stratum still belongs to that one.
+    LATE_TOLERANCE_MS, or a fifth of the interval, after the end of its own stratum still belongs to that one.
     """
     stratum = stratum_start(at_ms, interval_ms)
-    tolerance_ms = min(LATE_TOLERANCE_MS, interval_ms // 20)
+    tolerance_ms = late_tolerance_ms(interval_ms)
     is_early = fire_ms(name, stratum, interval_ms) > at_ms
     if at_ms - stratum <= tolerance_ms and is_early and stratum - interval_ms >= free_from_ms:
         return stratum - interval_ms

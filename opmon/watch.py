@@ -14,7 +14,7 @@ from typing import Protocol
 from opmon.clock import Clock
 from opmon.core.model import FIVE_MINUTES_MS, Attempt, Form, Lane, TargetRecord
 from opmon.pipeline import Observation, Observer
-from opmon.trigger import LATE_TOLERANCE_MS, owned_stratum, stratum_start
+from opmon.trigger import late_tolerance_ms, owned_stratum, stratum_start
 
 # A target is slowed when this many of its last RECENT attempts did not answer within the interval, and returns to its
 # configured pace after STEADY answers that would have fitted.
@@ -126,7 +126,7 @@ class Watch:
         async with self._lock:
             if turn != self._turn:
                 return None
-            if self._clock.now_ms() > stratum_ms + interval_ms + LATE_TOLERANCE_MS:
+            if self._clock.now_ms() > stratum_ms + interval_ms + late_tolerance_ms(interval_ms):
                 self._judge_pace(is_in_time=False, fits_base=False)
                 self.skipped_strata += 1
                 return None
