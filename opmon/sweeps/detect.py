@@ -5,51 +5,79 @@ Contains no reading of any format; that is one module per format. Never raises a
 
 from __future__ import annotations
 
-import hashlib
 from importlib.resources import files
 
 from opmon.core.cells import SweepImport
 from opmon.core.names import name_fault, quoted
 from opmon.errors import SweepError
-from opmon.sweeps import table
+from opmon.sweeps.document import Document
+from opmon.sweeps.readers import READERS as ALL_READERS
+from opmon.sweeps.reading import Given, Reader
 
 LARGEST_KEPT_BYTES = 8 * 1024 * 1024
 LARGEST_BYTES = 32 * 1024 * 1024
-"""The most that a benchmark file may have, wherever it comes from."""
-READERS = ("auto", table.READER)
+"""The most that a file may have that comes over the network; see `document` for files on disk."""
+READERS = ("auto", *(reader.name for reader in ALL_READERS))
 EXAMPLE_NAME = "example-drafters"
-SUPPORTED = (
-    "a CSV or TSV table with a header (columns config, content, concurrency, aggregate_tok_s, per_stream_tok_s, ...)"
-)
 
 
 def read_sweep(
     data: bytes, file_name: str, *, reader: str = "auto", configuration: str | None = None, content: str | None = None
+) -> SweepImport:
+    """Reads a benchmark file that is in memory; see `read_document`."""
+    if len(data) > LARGEST_BYTES:
+        message = f"the file is larger than the {LARGEST_BYTES:,} bytes that are read"
+        raise SweepError(message, file=file_name)
+    document = Document.of_bytes(data, file_name)
+    return read_document(document, reader=reader, configuration=configuration, content=content)
+
+
+def read_document(
+    document: Document, *, reader: str = "auto", configuration: str | None = None, content: str | None = None
 ) -> SweepImport:
     """Reads a benchmark file into cells. `configuration` and `content` stand in where the file does not say them.
 
     `imported_ms` is left 0: whoever keeps the import knows the time. Raises SweepError.
     """
     if reader not in READERS:
-        raise SweepError(f"there is no reader {quoted(reader)}; there are {', '.join(READERS)}", file=file_name)
-    if len(data) > LARGEST_BYTES:
-        message = f"the file is larger than the {LARGEST_BYTES:,} bytes that are read"
-        raise SweepError(message, file=file_name)
-    configuration, content = _said("configuration", configuration), _said("content", content)
-    text = _text(data, file_name)
-    if reader == "auto" and not table.looks_like_table(text):
-        raise SweepError(f"this is {_guess(text)}; what can be read is {SUPPORTED}", file=file_name)
-    read = table.read_table(text, file_name, configuration=configuration, content=content)
+        message = f"there is no reader {quoted(reader)}; there are {', '.join(READERS)}"
+        raise SweepError(message, file=document.file_name)
+    given = Given(_said("configuration", configuration), _said("content", content))
+    if not document.head.strip():
+        raise SweepError("the file is empty", file=document.file_name)
+    chosen = reader_of(document) if reader == "auto" else next(one for one in ALL_READERS if one.name == reader)
+    if chosen is None:
+        if not document.is_json:
+            _ = document.text  # what is no text says so
+        message = f"this is {_guess(document)}; what can be read is {supported()}"
+        raise SweepError(message, file=document.file_name)
+    read = chosen.read(document, given)
     return SweepImport(
-        file_name=file_name,
-        sha256=hashlib.sha256(data).hexdigest(),
-        reader=table.READER,
-        reader_version=table.READER_VERSION,
-        size_bytes=len(data),
+        file_name=document.file_name,
+        sha256=document.sha256,
+        reader=chosen.name,
+        reader_version=chosen.version,
+        size_bytes=document.size_bytes,
         cells=read.cells,
         notes=read.notes,
-        original=data if len(data) <= LARGEST_KEPT_BYTES else None,
+        original=_original(document, chosen),
     )
+
+
+def reader_of(document: Document) -> Reader | None:
+    """The reader that knows the file's content; None where none does. Raises SweepError for damaged JSON."""
+    return next((one for one in ALL_READERS if one.recognises(document)), None)
+
+
+def supported() -> str:
+    """What can be read, for a person."""
+    return "; ".join(reader.what for reader in ALL_READERS)
+
+
+def _original(document: Document, reader: Reader) -> bytes | None:
+    """The file itself, where a person wrote it; what a tool wrote may hold texts of users, and keys."""
+    is_kept = reader.name == "table" and not document.is_packed and document.size_bytes <= LARGEST_KEPT_BYTES
+    return document.data if is_kept else None
 
 
 def example_sweep_bytes() -> bytes:
@@ -65,22 +93,11 @@ def _said(what: str, name: str | None) -> str | None:
     return trimmed
 
 
-def _text(data: bytes, file_name: str) -> str:
-    if not data.strip():
-        raise SweepError("the file is empty", file=file_name)
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        message = f"the file is no UTF-8 text (byte {error.start}); what can be read is {SUPPORTED}"
-        raise SweepError(message, file=file_name) from error
-
-
-def _guess(text: str) -> str:
-    """What a file that is no table seems to be, in words."""
-    start = text.lstrip()[:1]
+def _guess(document: Document) -> str:
+    """What a file that nobody knows seems to be, in words."""
+    start = document.head.lstrip("\ufeff \r\n\t")[:1]
     if start in ("{", "["):
-        return "JSON, as benchmark tools write it, which this version does not read"
+        return "JSON of no benchmark tool that opmon knows"
     if start == "<":
         return "a web page"
     return "no table that opmon knows (no column `concurrency` or speed in its first line)"

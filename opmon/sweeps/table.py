@@ -25,8 +25,9 @@ from opmon.sweeps.columns import (
     read_number,
     refuse_too_much,
 )
+from opmon.sweeps.document import Document
+from opmon.sweeps.reading import Given, Read, Reader
 
-READER, READER_VERSION = "table", 1
 DELIMITERS = (",", ";", "\t")
 _UNKNOWN_WORDS = ("", "-", "–", "n/a", "na", "null", "none", "?")
 # What programs write where a computation had nothing to work on: missing too, but nobody said so on purpose.
@@ -36,14 +37,6 @@ MOST_HEADER = 200
 _UNLIMITED_WORDS = ("inf", "infinity", "unlimited")
 _CSV_WORDS = {"unexpected end of data": 'a quote (") is opened and never closed'}
 _SPEEDS = ("aggregate_tok_s", "per_stream_tok_s", "decode_tok_s")
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The cells of a table, and what has to be said about it."""
-
-    cells: tuple[Cell, ...]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,7 @@ def looks_like_table(text: str) -> bool:
     return any(known_name(field) in (*_SPEEDS, "concurrency") for field in fields)
 
 
-def read_table(text: str, file_name: str, *, configuration: str | None = None, content: str | None = None) -> Table:
+def read_table(text: str, file_name: str, *, configuration: str | None = None, content: str | None = None) -> Read:
     """Reads a table. `configuration` and `content` stand in where the table has no such column. Raises SweepError."""
     lines = list(_numbered(text))
     if not lines:
@@ -88,7 +81,7 @@ def read_table(text: str, file_name: str, *, configuration: str | None = None, c
         raise SweepError("the file has a header and no rows", file=file_name)
     if header.extra:
         notes.append(f"columns kept but not used: {', '.join(header.extra.values())}")
-    return Table(tuple(cells), tuple(dict.fromkeys(notes)))
+    return Read(tuple(cells), tuple(dict.fromkeys(notes)))
 
 
 def _lines(text: str) -> list[str]:
@@ -236,3 +229,20 @@ def _place_per_stream(values: dict[str, Any], number: int, notes: list[str]) -> 
     elif method in ("agg_over_conc", "aggregate_over_concurrency"):
         del values["per_stream"]
         notes.append(f"row {number}: aggregate / concurrency is not a per-stream speed and is left out")
+
+
+def _recognises(document: Document) -> bool:
+    return not document.is_json and looks_like_table(document.head)
+
+
+def _read(document: Document, given: Given) -> Read:
+    return read_table(document.text, document.file_name, configuration=given.configuration, content=given.content)
+
+
+TABLE = Reader(
+    "table",
+    1,
+    "a CSV or TSV table with a header (columns config, content, concurrency, aggregate_tok_s, per_stream_tok_s, ...)",
+    _recognises,
+    _read,
+)
