@@ -32,7 +32,7 @@ _USER_INFO = re.compile(r"(?<=://)[^/\s@]+@")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What a person said beside the file; it stands in where the file does not say it, and wins over a guess."""
+    """What a person said beside the file; it stands in where the file does not say it."""
 
     configuration: str | None = None
     content: str | None = None
@@ -175,15 +175,20 @@ class Fields:
 def cell(fields: Fields, given: Given, **values: Any) -> Cell:
     """A cell of these values, sound: the one way in which readers of tools make one.
 
-    The configuration is `given.configuration`, else `values["configuration"]`; SweepError without either. A speed or a
-    time of 0 is missing. Without any completed request nothing was measured. Flags are added for failures, ramps, times
+    The configuration is `values["configuration"]` where the file states it, else the given one, else
+    `values["guessed_configuration"]` with a note; SweepError without any. The content alike, and it may be unknown. `itl`
+    is the median gap between chunks, which is nobody's speed and only tells of several tokens a chunk. A speed or a time
+    of 0 is missing. Without any completed request nothing was measured. Flags are added for failures, ramps, times
     that contradict each other, several tokens a chunk, and a short run.
     """
     values = {key: value for key, value in values.items() if value is not None}
     flags = list(values.pop("flags", ()))
     itl = values.pop("itl", None)
-    values["configuration"] = given.configuration or values.get("configuration") or ""
-    values["content"] = given.content or values.get("content") or ""
+    for name, said in (("configuration", given.configuration), ("content", given.content)):
+        guessed = values.pop(f"guessed_{name}", None)
+        values[name] = values.get(name) or said or guessed or ""
+        if guessed and values[name] == guessed and not said:
+            fields.note(f"the {name} {guessed!r} is guessed from the file's name or its settings")
     if not values["configuration"]:
         raise fields.fault("the file does not say which configuration was measured; say it with --config")
     for name in ("configuration", "content"):
