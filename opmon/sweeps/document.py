@@ -19,7 +19,7 @@ from io import BytesIO
 from typing import Any, BinaryIO
 
 from opmon.errors import SweepError
-from opmon.sweeps.streaming import streamed
+from opmon.sweeps.streaming import gap_sum, streamed
 
 LARGEST_TEXT_BYTES = 32 * 1024 * 1024
 """The most that is read as one text; larger files are read as a stream, and only if they are JSON."""
@@ -50,6 +50,9 @@ DROPPED_KEYS = frozenset(
 )
 """Keys of texts, of one figure a token, and of distributions: read over wherever they stand, unless they hold a single
 figure."""
+GAPS, GAP_SUMS = "itls", "itl_sums"
+"""A list of gaps for each request, and what stands for it in a record: a list of their sums, so that an elapsed time is
+`ttft + sum of itl` without a figure a token in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,7 @@ class Document:
     @cached_property
     def _read(self) -> tuple[tuple[Record, ...], bool]:
         if self.size_bytes > LARGEST_TEXT_BYTES or (self.is_packed and self._unpacked_is_large()):
-            values = streamed(self._counted(), DROPPED_KEYS, self.file_name)
+            values = streamed(self._counted(), DROPPED_KEYS, {GAPS: GAP_SUMS}, self.file_name)
             return tuple(Record(value, number) for number, value in enumerate(values, 1)), False
         return _parsed(self.text, self.file_name)
 
@@ -229,7 +232,9 @@ def _parsed(text: str, file_name: str) -> tuple[tuple[Record, ...], bool]:
 
 
 def _without_texts(value: dict[str, Any]) -> dict[str, Any]:
-    """The object without what DROPPED_KEYS name, where that is more than a figure."""
+    """The object without what DROPPED_KEYS name, where that is more than a figure; the sums of gaps stand for them."""
+    if isinstance(value.get(GAPS), list):
+        value[GAP_SUMS] = [gap_sum(one) if isinstance(one, list) else None for one in value[GAPS]]
     for key in DROPPED_KEYS.intersection(value):
         if isinstance(value[key], str | list | dict):
             del value[key]
