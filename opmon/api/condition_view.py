@@ -18,6 +18,9 @@ OLD_AFTER_SECONDS = 30.0
 DOWN_HINTS = {
     "timeout": "It answers too slowly. Look at its load, or raise scrape_timeout.",
     "connect": "Nothing listens there. Is the server started, and are host and port right?",
+    "not_asked": "opmon does not ask it: its address is one that is never asked, or its secret cannot be read.",
+    "protocol": "It answers, but not in HTTP/1.1. Is this the server's port, and is it http or https?",
+    "truncated": "Its answer ends before its end. Does the server or a proxy before it break off long answers?",
     "tls": "The TLS handshake failed. Look at the certificate, or set tls.ca_file for this target.",
     "http_status": "It answers with an error. Does it ask for a token (auth), or is the path another one?",
     "redirect": "It redirects to another place. Give the final address as the target.",

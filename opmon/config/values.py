@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
+from opmon.config.addresses import refusal
 from opmon.config.database import normalise
 from opmon.core.recommend.ask import parse_mix
 from opmon.core.units import format_duration, parse_duration
@@ -101,6 +102,8 @@ def split_url(url: str) -> SplitResult:
     if not parts.hostname or re.search(r"\s", url):
         message = "must name a host, like http://127.0.0.1:8000"
         raise ValueError(message)
+    if words := refusal(parts.hostname):
+        raise ValueError(words)
     if port == 0 or parts.query or parts.fragment:
         message = "must have a port from 1 to 65535 and no ?query or #fragment"
         raise ValueError(message)

@@ -51,6 +51,9 @@ class Form(StrEnum):
 DOWN_KINDS = (
     "timeout",
     "connect",
+    "not_asked",
+    "protocol",
+    "truncated",
     "tls",
     "http_status",
     "redirect",

@@ -16,12 +16,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import certifi
+import httpcore
 import httpx
 
 import opmon
 from opmon.clock import Clock
+from opmon.config.addresses import refusal
 from opmon.config.settings import Tls
 from opmon.errors import ConfigError, ScrapeError
+from opmon.scrape.network import Network, Transport
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_REDIRECTS = 5
@@ -32,6 +35,7 @@ CLOSE_SECONDS = 1.0
 ACCEPT_TEXT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 ACCEPT_JSON = "application/json"
 
+_LAST_PORT = 65535
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _INFLATED = ("gzip", "x-gzip", "deflate")
 _GZIP_OR_ZLIB = 47  # zlib's window bits for "whichever of the two headers is there"
@@ -62,13 +66,15 @@ class Fetcher:
         tls: Tls | None = None,
         authorization: Callable[[], str | None] = lambda: None,
         max_bytes: int = MOST_BYTES,
+        network: Network | None = None,
     ) -> None:
         self._clock = clock
+        self._network = network or Network()
         self._context = tls_context(tls)
         self._server_name = tls.server_name if tls else None
         self._authorization = authorization
         self._max_bytes = max_bytes
-        self._client = self._new_client()
+        self._transport = self._new_transport()
         self._requests: dict[tuple[str, str], httpx.Request] = {}
         self._is_warm = False
         self._doing = ""
@@ -85,24 +91,17 @@ class Fetcher:
 
     async def aclose(self) -> None:
         """Closes the connection, without waiting long for the other side."""
-        with contextlib.suppress(TimeoutError, httpx.HTTPError):
+        with contextlib.suppress(*_FAILURES):
             async with asyncio.timeout(CLOSE_SECONDS):
-                await self._client.aclose()
+                await self._transport.aclose()
 
-    def _new_client(self) -> httpx.AsyncClient:
-        limits = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=KEEP_ALIVE_SECONDS)
-        return httpx.AsyncClient(
-            verify=self._context,
-            limits=limits,
-            timeout=None,  # noqa: S113  # the total deadline in `get` is the timeout
-            trust_env=False,
-            follow_redirects=False,
-        )
+    def _new_transport(self) -> Transport:
+        return Transport(self._context, self._network, keep_alive_seconds=KEEP_ALIVE_SECONDS)
 
     async def _start_afresh(self) -> None:
         """A request that was cut off leaves a connection in an unknown state: never use it again."""
         await self.aclose()
-        self._client = self._new_client()
+        self._transport = self._new_transport()
         self._is_warm = False
 
     async def _follow(self, url: str, accept: str, started_ms: int) -> Fetched:
@@ -134,19 +133,30 @@ class Fetcher:
         return request
 
     def _build(self, url: str, accept: str) -> httpx.Request:
-        # Compressing costs the watched server more than the few bytes are worth.
-        headers = {"accept": accept, "accept-encoding": "identity", "user-agent": f"opmon/{opmon.__version__}"}
+        headers = {
+            "accept": accept,
+            # Compressing costs the watched server more than the few bytes are worth.
+            "accept-encoding": "identity",
+            "connection": "keep-alive",
+            "user-agent": f"opmon/{opmon.__version__}",
+        }
         extensions = {"sni_hostname": self._server_name} if self._server_name else {}
         try:
-            return self._client.build_request("GET", url, headers=headers, extensions=extensions)
+            request = httpx.Request("GET", url, headers=headers, extensions=extensions)
         except (httpx.InvalidURL, UnicodeError) as error:
-            raise ScrapeError("connect", f"{url} is no usable address: {error}") from error
+            raise ScrapeError("not_asked", f"{url} is no usable address: {error}") from error
+        place = request.url
+        if place.scheme not in ("http", "https") or not place.host or not 0 < _port(place) <= _LAST_PORT:
+            raise ScrapeError("not_asked", f"{url} is no usable address: it must be like http://127.0.0.1:8000/metrics")
+        if words := refusal(request.url.host):
+            raise ScrapeError("not_asked", words)
+        return request
 
     def _current_authorization(self) -> str | None:
         try:
             return self._authorization()
         except ConfigError as error:
-            raise ScrapeError("connect", f"not asked, for want of the secret: {error}") from error
+            raise ScrapeError("not_asked", f"for want of the secret: {error}") from error
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
         """Sends the request and waits for the head of the answer.
@@ -157,13 +167,13 @@ class Fetcher:
         with _translated("connecting or waiting for the answer"):
             if self._is_warm:
                 self._is_warm = False
-                with contextlib.suppress(httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                with contextlib.suppress(httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
                     return await self._send_once(request)
             return await self._send_once(request)
 
     async def _send_once(self, request: httpx.Request) -> httpx.Response:
         self._doing = "still connecting or waiting for the answer"
-        response = await self._client.send(request, stream=True, auth=None)
+        response = await self._transport.handle_async_request(request)
         self._is_warm = True
         return response
 
@@ -175,7 +185,7 @@ class Fetcher:
             raise self._too_large()
         chunks: list[bytes] = []
         size_bytes = 0
-        with _translated("reading the answer"):
+        with _translated("reading the answer", is_answering=True):
             async for chunk in response.aiter_raw():
                 chunks.append(chunk)
                 size_bytes += len(chunk)
@@ -236,10 +246,12 @@ def _redirected(response: httpx.Response) -> str:
     try:
         here = response.request.url
         there = here.join(location)
-    except (httpx.InvalidURL, UnicodeError) as error:
-        raise ScrapeError("redirect", f"redirected to {location!r}, which is no address: {error}") from error
+    except (httpx.InvalidURL, UnicodeError, ValueError) as error:
+        raise ScrapeError("redirect", f"redirected to {location[:200]!r}, which is no address: {error}") from error
     if not location:
         raise ScrapeError("redirect", f"HTTP {response.status_code} without a place to go to")
+    if words := refusal(there.host):
+        raise ScrapeError("redirect", f"redirected to another origin: {words}")
     if (here.scheme, here.host, _port(here)) != (there.scheme, there.host, _port(there)):
         raise ScrapeError("redirect", f"redirected to {there.scheme}://{there.host}:{_port(there)}, another origin")
     return str(there.copy_with(username=None, password=None, fragment=None))
@@ -255,21 +267,60 @@ def _status_words(response: httpx.Response) -> str:
     return f"{words}: its `auth` is missing or wrong" if refused else words
 
 
+_FAILURES = (
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.TimeoutException,
+    httpcore.UnsupportedProtocol,
+    httpcore.ProxyError,
+    httpx.HTTPError,
+    httpx.StreamError,
+    OSError,
+    UnicodeError,
+    ExceptionGroup,
+)
+# What httpcore and h11 say where the connection ends before the head, and before the end, of an answer.
+_NO_ANSWER = "Server disconnected without sending a response"
+_CUT_OFF = "peer closed connection without sending complete message body"
+
+
 @contextlib.contextmanager
-def _translated(doing: str) -> Iterator[None]:
-    """Turns what httpx and the system raise into ScrapeError. anyio wraps what it does not expect in a group."""
+def _translated(doing: str, *, is_answering: bool = False) -> Iterator[None]:
+    """Turns what httpcore and the system raise into ScrapeError. anyio wraps what it does not expect in a group.
+
+    `is_answering`: the head of an answer was read, so that whatever ends the connection cuts the answer off.
+    """
     try:
         yield
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, UnicodeError, ExceptionGroup) as error:
-        kind = "tls" if _is_tls(error) else "connect"
-        raise ScrapeError(kind, f"{doing}: {str(error) or type(error).__name__}") from error
+    except _FAILURES as error:
+        kind, words = _kind_and_words(error, is_answering=is_answering)
+        raise ScrapeError(kind, f"{doing}: {words}") from error
 
 
-def _is_tls(error: BaseException) -> bool:
-    """Whether the exception, or one that it came from, is about TLS."""
+def _kind_and_words(error: Exception, *, is_answering: bool) -> tuple[str, str]:
+    """Which kind of failure an exception is, and what to tell of it."""
+    groups = BaseExceptionGroup
+    said = next(
+        (str(link) for link in _links(error) if str(link) and not isinstance(link, groups)), type(error).__name__
+    )
+    if any(isinstance(link, ssl.SSLError) for link in _links(error)):
+        return "tls", said
+    match error:
+        case httpcore.LocalProtocolError() | httpcore.UnsupportedProtocol() | UnicodeError():
+            return "not_asked", f"the request cannot be sent: {said}"
+        case httpcore.RemoteProtocolError() if said.startswith(_NO_ANSWER):
+            return "connect", "the server closed the connection without an answer"
+        case httpcore.RemoteProtocolError() if not said.startswith(_CUT_OFF):
+            return "protocol", f"the answer is no proper HTTP/1.1; is it the right port, and http or https? ({said})"
+        case _ if is_answering:
+            return "truncated", f"the answer is cut off: {said}"
+        case _:
+            return "connect", said
+
+
+def _links(error: BaseException) -> Iterator[BaseException]:
+    """The exception, and those that it came from; of a group the first."""
     link: BaseException | None = error
     while link is not None:
-        if isinstance(link, ssl.SSLError):
-            return True
-        link = link.__cause__ or link.__context__
-    return False
+        yield link
+        link = link.exceptions[0] if isinstance(link, BaseExceptionGroup) else link.__cause__ or link.__context__

@@ -34,7 +34,9 @@ LEARN_DEADLINE_MS = 2_000
 LARGE_PAGE_BYTES = 512 * 1024
 
 # Failures that tell of the server rather than of the form in which it was asked: asking once more would not help.
-_SERVER_KINDS = frozenset({"timeout", "connect", "tls", "too_large"})
+_SERVER_KINDS = frozenset({"timeout", "connect", "not_asked", "protocol", "truncated", "tls", "too_large"})
+# After these, what answers next may be another server.
+_BREAKS = frozenset({"connect", "protocol", "truncated"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Scraper:
         except ScrapeError as error:
             kind, detail = error.kind, error.detail
             took_ms = self._clock.monotonic_ms() - started_ms
-            if kind == "connect":  # what answers next may be another server
+            if kind in _BREAKS:
                 self.reprobe()
         else:
             snapshot, detail = answer.snapshot, answer.snapshot.detail

@@ -65,6 +65,17 @@ def test_an_address_that_is_none_is_left_out_and_the_others_count(address: str) 
     assert 1 == len(found.left_out)
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254:80", "0xa9fea9fe:80", "[fe80::1]:8000", "[fd00:ec2::254]", "metadata.google.internal:80"],
+)
+def test_a_link_local_or_metadata_address_is_left_out_in_words_and_the_others_count(address: str) -> None:
+    found = targets_of([{"targets": [address, "10.0.0.1:8000", "192.168.0.1:8000"]}])
+    assert ["10.0.0.1:8000", "192.168.0.1:8000"] == [one.name for one in found.targets]
+    assert (1, True) == (len(found.left_out), "which opmon never asks" in found.left_out[0])
+    assert found.left_out[0].startswith(f"{address}: url: ")
+
+
 def test_a_path_that_opmon_cannot_ask_and_a_label_that_is_none_are_left_out_in_words() -> None:
     found = targets_of(
         [

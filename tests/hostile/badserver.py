@@ -350,6 +350,17 @@ async def not_http(one: Answer) -> None:
 
 
 @mode
+async def another_protocol(one: Answer) -> None:
+    one.raw(b"SSH-2.0-OpenSSH_9.9\r\n\r\n")
+
+
+@mode
+async def tls_where_none_is_asked_for(one: Answer) -> None:
+    """The alert of a server that expected a handshake."""
+    one.raw(b"\x15\x03\x03\x00\x02\x02\x46\r\n\r\n")
+
+
+@mode
 async def early_close(one: Answer) -> None:
     await one.close()
 
@@ -359,6 +370,11 @@ async def reset(one: Answer) -> None:
     """The connection is torn down in the middle of the page."""
     one.raw(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\nvllm:num")
     await one.writer.drain()
+    await reset_before_the_answer(one)
+
+
+@mode
+async def reset_before_the_answer(one: Answer) -> None:
     connection = one.writer.get_extra_info("socket")
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
     one.writer.transport.abort()
@@ -413,7 +429,12 @@ redirect_mode("redirect_to_a_file", lambda _: "file:///etc/passwd")
 redirect_mode("redirect_to_gopher", lambda _: "gopher://127.0.0.1:70/")
 redirect_mode("redirect_to_metadata", lambda _: "http://169.254.169.254/latest/meta-data/")
 redirect_mode("redirect_to_another_port", lambda one: f"http://127.0.0.1:{one.port ^ 1}/ok/metrics")
+redirect_mode("redirect_to_metadata_by_number", lambda _: "http://0xa9fea9fe/latest/meta-data/")
+redirect_mode("redirect_to_metadata_in_ipv6", lambda _: "http://[::ffff:169.254.169.254]/latest/meta-data/")
+redirect_mode("redirect_to_metadata_by_name", lambda _: "http://metadata.google.internal/computeMetadata/v1/")
 redirect_mode("redirect_nowhere", lambda _: "http://[::1/")
+redirect_mode("redirect_to_a_port_that_is_none", lambda _: "http://127.0.0.1:99999/metrics")
+redirect_mode("redirect_to_a_name_that_is_none", lambda _: f"http://{'a' * 64}.{'-' * 70}\xe9/metrics")
 redirect_mode("redirect_to_the_login", lambda _: "/html/metrics")
 
 

@@ -64,7 +64,7 @@ EXPECTED: dict[str, tuple[str, ...]] = {
     "huge": ("too_large",),
     "drip": ("timeout",),
     "gziptrunc": ("encoding",),
-    "short": ("connect",),
+    "short": ("truncated",),
     "loop": ("redirect",),
     "empty": ("no_known_metrics",),
     "500": ("http_status",),

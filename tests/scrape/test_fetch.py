@@ -145,13 +145,30 @@ async def test_nobody_listening_is_a_failure_to_connect() -> None:
     await fetcher.aclose()
 
 
-@pytest.mark.parametrize("url", ["http://no.such.host.invalid/metrics", "http://127.0.0.1:99999/", "http://\u200b/"])
-async def test_an_address_that_leads_nowhere_is_a_failure_to_connect(url: str) -> None:
+@pytest.mark.parametrize(
+    ("url", "kind", "words"),
+    [
+        ("http://no.such.host.invalid/metrics", "connect", "no.such.host.invalid cannot be resolved"),
+        ("http://127.0.0.1:99999/", "not_asked", "no usable address"),
+        ("http://\u200b/", "not_asked", "no usable address"),
+        ("http://[::1/", "not_asked", "no usable address"),
+        ("gopher://127.0.0.1/", "not_asked", "no usable address"),
+        ("http:///metrics", "not_asked", "no usable address"),
+    ],
+)
+async def test_an_address_that_leads_nowhere_is_told_in_words(url: str, kind: str, words: str) -> None:
     fetcher = Fetcher(SystemClock())
     with pytest.raises(ScrapeError) as caught:
         await fetcher.get(url, deadline_ms=5_000)
     await fetcher.aclose()
-    assert "connect" == caught.value.kind
+    assert (kind, True) == (caught.value.kind, words in caught.value.detail), caught.value.detail
+
+
+@pytest.mark.parametrize("header", ["Bearer a\nX-Other: b", "Bearer \x00"])
+async def test_a_secret_that_no_header_can_carry_is_not_sent(header: str) -> None:
+    error = await failure(always(PAGE), authorization=lambda: header)
+    assert "not_asked" == error.kind
+    assert "cannot be sent" in error.detail
 
 
 async def test_a_kept_connection_that_the_server_closes_is_replaced_without_a_failure() -> None:
@@ -181,8 +198,40 @@ async def test_an_answer_shorter_than_announced_fails_as_a_whole() -> None:
         writer.close()
 
     error = await failure(short)
-    assert "connect" == error.kind
-    assert "reading the answer" in error.detail
+    assert "truncated" == error.kind
+    assert f"received {len(PAGE)} bytes, expected {len(PAGE) + 5_000}" in error.detail
+
+
+async def test_chunks_without_their_end_fail_as_a_whole() -> None:
+    async def cut(_: Request, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nm 1\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    assert "truncated" == (await failure(cut)).kind
+
+
+async def test_a_cut_off_answer_over_tls_is_cut_off_too() -> None:
+    async def short(_: Request, writer: asyncio.StreamWriter) -> None:
+        send(writer, PAGE, content_length=str(len(PAGE) + 1))
+        await writer.drain()
+        writer.transport.abort()
+
+    async with serving(short, tls=certified()) as server:
+        fetcher = Fetcher(SystemClock(), tls=Tls(ca_file=CA))
+        with pytest.raises(ScrapeError) as caught:
+            await fetcher.get(server.url, deadline_ms=5_000)
+        await fetcher.aclose()
+    assert "truncated" == caught.value.kind
+
+
+async def test_https_at_a_port_of_http_is_a_failure_of_tls() -> None:
+    async with serving(always(PAGE)) as server:
+        fetcher = Fetcher(SystemClock())
+        with pytest.raises(ScrapeError) as caught:
+            await fetcher.get(server.url.replace("http:", "https:"), deadline_ms=1_000)
+        await fetcher.aclose()
+    assert caught.value.kind in ("tls", "timeout")
 
 
 async def test_something_that_is_not_http_is_a_failure_to_connect() -> None:
@@ -335,7 +384,7 @@ async def test_without_its_secret_a_target_is_not_asked() -> None:
         raise ConfigError("token: the secret cannot be read")
 
     error = await failure(always(PAGE), authorization=unreadable)
-    assert ("connect", True) == (error.kind, "the secret cannot be read" in error.detail)
+    assert ("not_asked", True) == (error.kind, "the secret cannot be read" in error.detail)
 
 
 def certified() -> ssl.SSLContext:
