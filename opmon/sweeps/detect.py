@@ -76,7 +76,7 @@ def supported() -> str:
 
 def _original(document: Document, reader: Reader) -> bytes | None:
     """The file itself, where a person wrote it; what a tool wrote may hold texts of users, and keys."""
-    is_kept = reader.name == "table" and not document.is_packed and document.size_bytes <= LARGEST_KEPT_BYTES
+    is_kept = reader.is_by_hand and not document.is_packed and document.size_bytes <= LARGEST_KEPT_BYTES
     return document.data if is_kept else None
 
 

@@ -56,6 +56,13 @@ class Reader:
     what: str
     recognises: Callable[[Document], bool]
     read: Callable[[Document, Given], Read]
+    is_by_hand: bool = False
+    """A person wrote such a file: it holds nobody's prompts, and is kept with its cells."""
+
+
+class NoCell(SweepError):
+    """A sound file of a tool that holds no cell by itself: settings, percentiles, a mean over several loads. Named alone
+    it is refused in these words; in a folder it is passed over, and told."""
 
 
 @dataclass(slots=True)

@@ -245,4 +245,5 @@ TABLE = Reader(
     "a CSV or TSV table with a header (columns config, content, concurrency, aggregate_tok_s, per_stream_tok_s, ...)",
     _recognises,
     _read,
+    is_by_hand=True,
 )
