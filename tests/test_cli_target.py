@@ -17,9 +17,9 @@ PAGES = ROOT / "tests" / "data" / "expositions"
 
 
 @contextmanager
-def server(page: str, answers: Mapping[str, str] | None = None) -> Iterator[str]:
-    """A server that ignores filters, with JSON beside its metrics."""
-    body = (PAGES / f"{page}.prom").read_bytes()
+def server(page: str | bytes, answers: Mapping[str, str] | None = None) -> Iterator[str]:
+    """A server that ignores filters, with JSON beside its metrics. `page`: its text, or the name of one."""
+    body = page if isinstance(page, bytes) else (PAGES / f"{page}.prom").read_bytes()
     said = {path: text.encode() for path, text in (answers or {}).items()}
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -46,9 +46,9 @@ def server(page: str, answers: Mapping[str, str] | None = None) -> Iterator[str]
         served.server_close()
 
 
-def check(page: str, answers: Mapping[str, str] | None = None) -> Result:
+def check(page: str | bytes, answers: Mapping[str, str] | None = None, *options: str) -> Result:
     with server(page, answers) as url:
-        return CliRunner().invoke(cli, ["check", "target", url])
+        return CliRunner().invoke(cli, ["check", "target", url, *options])
 
 
 @pytest.mark.parametrize(
@@ -100,6 +100,48 @@ def test_check_target_says_why_a_page_cannot_be_used(page: str, words: str) -> N
     result = check(page)
     assert 1 == result.exit_code
     assert words in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'sglang:cache_hit_rate{model_name="m"} 0.5\n', ("engine sglang", "missing running, waiting", "lengths")),
+        (b"# HELP vllm:num_requests_running Running.\n", ("engine vllm", "missing running, waiting")),
+        (b'vllm:num_requests_waiting{model_name="m"} 1\n', ("engine vllm", "missing running,")),
+    ],
+)
+def test_check_target_names_the_engine_of_a_page_without_running_requests_and_what_it_lacks(
+    body: bytes, words: tuple[str, ...]
+) -> None:
+    result = check(body)
+    said = " ".join(result.output.split())
+    assert (1, []) == (result.exit_code, [one for one in words if one not in said])
+    assert "no_known_metrics" in str(result.exception)
+
+
+TWO = b'vllm:num_requests_running{model_name="m"} 2\nsglang:num_running_reqs{model_name="m"} 3\n'
+
+
+def test_check_target_reads_the_engine_that_is_named_and_notes_the_other() -> None:
+    assert "vllm (vllm:num_requests_running) and sglang (sglang:num_running_reqs)" in str(check(TWO).exception)
+    result = check(TWO, None, "--engine", "sglang")
+    said = " ".join(result.output.split())
+    assert 0 == result.exit_code, result.output
+    assert "m: 3 running" in said
+    assert "vllm (vllm:num_requests_running) is on the page too, and not read" in said
+
+
+def test_check_target_refuses_an_engine_that_is_not_in_the_table() -> None:
+    result = CliRunner().invoke(cli, ["check", "target", "http://127.0.0.1:9", "--engine", "ollama"])
+    assert 2 == result.exit_code
+    assert "llama.cpp" in result.output
+
+
+def test_check_target_tells_values_that_cannot_be() -> None:
+    body = b'vllm:num_requests_running{model_name="m"} 2\nvllm:kv_cache_usage_perc{model_name="m"} 1.7\n'
+    said = " ".join(check(body).output.split())
+    assert "doubt vllm:kv_cache_usage_perc is 1.7, no share from 0 to 1: not used" in said
+    assert "% of the KV cache" not in said
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: engine.name)

@@ -164,7 +164,9 @@ class Comparison:
         return level_view.Marks(
             ceiling=point.ceiling.requests if point else None,
             measured=sweep_view.measured_levels(self.sweep.value) if self.sweep.value else (),
-            cells=tuple(one.cell.concurrency for one in contents if one.cell is not None),
+            cells=tuple(
+                one.cell.concurrency for one in contents if one.cell is not None and one.cell.concurrency is not None
+            ),
         )
 
     def tables(self) -> list[sweep_view.SweepTable]:

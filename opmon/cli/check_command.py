@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from opmon.cli.options import database_option
+from opmon.core.engines import AUTO, BY_NAME
 from opmon.core.names import escaped
 from opmon.errors import ConfigError, OpmonError
 
@@ -46,12 +47,19 @@ def config(*, file: Path) -> None:
 @check.command()
 @click.argument("url")
 @click.option("--timeout", default="4s", show_default=True, help="Deadline of each request.")
-def target(*, url: str, timeout: str) -> None:
+@click.option(
+    "--engine",
+    type=click.Choice([AUTO, *BY_NAME]),
+    default=AUTO,
+    show_default=True,
+    help="Read the page as this engine's, as a target's setting `engine` does.",
+)
+def target(*, url: str, timeout: str, engine: str) -> None:
     """Asks the server at URL once and says its engine and version, where its figures come from, and what is missing."""
     from opmon.cli.target_text import render_target
     from opmon.core.units import parse_duration
 
-    full, pulse, form, learnt = asyncio.run(_look(_checked(url), parse_duration(timeout)))
+    full, pulse, form, learnt = asyncio.run(_look(_checked(url, engine), parse_duration(timeout)))
     if full.snapshot is None:
         message = f"{url}: {full.kind}: {full.detail}"
         raise CheckFailed(message)
@@ -62,14 +70,14 @@ def target(*, url: str, timeout: str) -> None:
         raise CheckFailed(message)
 
 
-def _checked(url: str) -> Target:
+def _checked(url: str, engine: str) -> Target:
     """The target at that URL. Raises ConfigError where it is none, without repeating it: it may hold a password."""
     from pydantic import ValidationError
 
     from opmon.config import Target
 
     try:
-        return Target(url=url).named()
+        return Target.model_validate({"url": url, "engine": engine}).named()
     except ValidationError as error:
         words = "; ".join(str(fault["msg"]).removeprefix("Value error, ") for fault in error.errors())
         message = f"the URL of the target {words}"
@@ -83,7 +91,13 @@ async def _look(checked: Target, timeout_ms: int) -> tuple[Attempt, Attempt, For
     from opmon.scrape.scraper import Scraper, ScrapeTarget
 
     scraper = Scraper(
-        ScrapeTarget(str(checked.name), checked.url, timeout_ms=timeout_ms, authorization=checked.authorization),
+        ScrapeTarget(
+            str(checked.name),
+            checked.url,
+            engine=checked.engine,
+            timeout_ms=timeout_ms,
+            authorization=checked.authorization,
+        ),
         SystemClock(),
     )
     try:

@@ -165,8 +165,7 @@ def _cell(cell: CellRef | None) -> str:
     if cell is None:
         return ""
     lengths = _lengths(cell.prompt_tokens, cell.output_tokens)
-    # A concurrency of 0 is none: what a cell does not say reaches here so.
-    concurrency = f"concurrency {cell.concurrency:g}" if cell.concurrency else "concurrency not known"
+    concurrency = "concurrency not known" if cell.concurrency is None else f"concurrency {cell.concurrency:g}"
     return ", ".join([concurrency, cell.content or "unlabelled content", *lengths])
 
 
@@ -268,9 +267,10 @@ def _whole_turn(turn: WholeTurn | None) -> str:
 def _projection(projection: Projection) -> str:
     if projection.null_reason is not None:
         return f"occupancy after a switch not projected: {projection.null_reason}"
+    cell = "not known" if projection.cell_concurrency is None else f"{projection.cell_concurrency:g}"
     return (
         f"after a switch busy p50 {projection.p50}, p95 {projection.p95}, idle {_percent(projection.idle_ratio)},"
-        f" requests {_times(projection.e2e_speedup_ratio)} as fast, cell {projection.cell_concurrency or 0:g}"
+        f" requests {_times(projection.e2e_speedup_ratio)} as fast, cell {cell}"
     )
 
 

@@ -15,7 +15,7 @@ from opmon.scrape.scraper import Learnt
 
 WIDTH = 110
 _INDENT = 11
-_HIDDEN_FACTS = frozenset({"alias_doubles", "engine_generation", "max_num_seqs", "note"})
+_HIDDEN_FACTS = frozenset({"alias_doubles", "engine_generation", "max_num_seqs", "note", "unusable"})
 _FORMS = {
     Form.FILTERED: "a pulse asks for a few series only (/metrics/?name[]=...)",
     Form.WHOLE: "each pulse is the whole page, so opmon asks every 5 s unless told",
@@ -92,6 +92,8 @@ def _notes(snapshot: Snapshot, engine: Engine | None, learnt: Learnt) -> Iterato
         yield "skipped", f"{snapshot.skipped_lines} line(s) that are no samples"
     if "alias_doubles" in snapshot.facts:
         yield "doubt", f"one signal under two names that differ: {snapshot.facts['alias_doubles']}"
+    if "unusable" in snapshot.facts:
+        yield "doubt", snapshot.facts["unusable"]
     if "note" in snapshot.facts:
         yield "note", snapshot.facts["note"]
     if engine is not None:

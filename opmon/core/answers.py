@@ -276,7 +276,9 @@ class OperatingPointSummary:
 
 @dataclass(frozen=True, slots=True)
 class CellRef:
-    concurrency: float
+    """A cell of the sweep. `concurrency` None: unlimited, or not stated; such a cell is in no comparison."""
+
+    concurrency: float | None
     content: str
     prompt_tokens: float | None
     output_tokens: float | None

@@ -41,15 +41,39 @@ def checks(sums: Sums, beside: Beside) -> tuple[Check, ...]:
     )
 
 
-def counted_mean_running(sums: Sums) -> float | None:
-    """Mean running without sampling: `[inc(ITL sum) + inc(prefill sum)] / T` over the same pairs.
+@dataclass(frozen=True, slots=True)
+class CountedMean:
+    """Mean running by counters: `low` where all that the counters leave out took no time, and `high` where it took the
+    most that they allow. The same figure where the prefill time is counted; `high` None where nothing bounds it."""
 
-    Each output adds the time since the request's previous one, so the sum is the running integral. None without ITL.
+    low: float
+    high: float | None
+
+
+def counted_mean_running(sums: Sums) -> CountedMean | None:
+    """Mean running without sampling: `[inc(ITL sum) + inc(prefill sum)] / T` over the same pairs. None without ITL.
+
+    Each output adds the time since the request's previous one, so the sum is the running integral after the first
+    token. Where the prefill time is not counted (SGLang, old vLLM), it is at most the time to the first token less the
+    time in the queue, as far as that is known.
     """
-    itl, prefill = sums.increases.get("itl_seconds_sum"), sums.increases.get("prefill_seconds_sum")
-    if itl is None or not itl.elapsed_ms:
+    decoding = _per_second(sums, "itl_seconds_sum")
+    if decoding is None:
         return None
-    return 1000 * (itl.total + (prefill.total if prefill else 0.0)) / itl.elapsed_ms
+    prefill = sums.increases.get("prefill_seconds_sum")
+    if prefill is not None:
+        both = decoding + 1000 * prefill.total / sums.increases["itl_seconds_sum"].elapsed_ms
+        return CountedMean(both, both)
+    first_token, queue = _per_second(sums, "ttft_seconds_sum"), _per_second(sums, "queue_seconds_sum")
+    if first_token is None:
+        return CountedMean(decoding, None)
+    return CountedMean(decoding, decoding + max(0.0, first_token - (queue or 0.0)))
+
+
+def _per_second(sums: Sums, name: str) -> float | None:
+    """A counter's increase per second of its own pairs; None where there are none."""
+    found = sums.increases.get(name)
+    return 1000 * found.total / found.elapsed_ms if found is not None and found.elapsed_ms else None
 
 
 def counted_step_batch(sums: Sums) -> float | None:
@@ -87,17 +111,33 @@ def expected_step_batch(sums: Sums) -> float | None:
 
 def _mean_running(sums: Sums, pulse_interval_ms: int) -> Check:
     code = "mean_running"
-    sampled, counted = mean(sums.running, Weighting.TIME), counted_mean_running(sums)
-    if sampled is None or counted is None:
+    sampled, mean_counted = mean(sums.running, Weighting.TIME), counted_mean_running(sums)
+    if sampled is None or mean_counted is None:
         missing = "no running level was observed" if sampled is None else "the server does not expose what it needs"
+        counted = mean_counted.low if mean_counted else None
         return Check(code, None, sampled, counted, f"cannot be checked: {missing}")
+    low, high = mean_counted.low, mean_counted.high
     if sums.increases["itl_seconds_sum"].elapsed_ms < FIVE_MINUTES_MS:
-        return Check(code, None, sampled, counted, "cannot be checked: it needs five minutes of counters")
+        return Check(code, None, sampled, low, "cannot be checked: it needs five minutes of counters")
+    both = (sampled, _mean_with_stalled(sums))
+    # The bound that is nearer to the samples: they agree with any figure between the two.
+    counted = min(max(sampled, low), sampled if high is None else high)
     allowed = max(0.25 * counted, _allowed(pulse_interval_ms))
-    agrees = min(abs(one - counted) for one in (sampled, _mean_with_stalled(sums))) <= allowed
-    words = f"mean running is {sampled:.2f} by samples and {counted:.2f} by counters"
+    agrees = any(low - allowed <= one and (high is None or one <= high + allowed) for one in both)
+    words = f"mean running is {sampled:.2f} by samples and {_counted_words(low, high)}"
+    if agrees and high is None and sampled > low + allowed:
+        detail = f"cannot be checked: {words}, and the server does not expose how long"
+        return Check(code, None, sampled, low, detail)
     detail = words if agrees else f"{words}; {_likely(sums, sampled, counted)}"
-    return Check(code, agrees=agrees, sampled=sampled, counted=counted, detail=detail)
+    return Check(code, agrees=agrees, sampled=sampled, counted=counted if high is not None else low, detail=detail)
+
+
+def _counted_words(low: float, high: float | None) -> str:
+    if high is None:
+        return f"{low:.2f} by counters, without the time in prefill"
+    if high == low:
+        return f"{low:.2f} by counters"
+    return f"{low:.2f} to {high:.2f} by counters, which tell the time in prefill only as part of the first token's"
 
 
 def _allowed(pulse_interval_ms: int) -> float:

@@ -49,13 +49,22 @@ def stranger_on(page: Page, running: list[tuple[Series, float]]) -> Stranger | N
     return None
 
 
-def no_running(body: bytes, page: Page, engine: Engine | None, setting: str) -> tuple[str, str]:
-    """(kind, words) for a page that does not say how many requests run. `engine`: whose names are on it, if any."""
+def clue_on(body: bytes, engine: Engine | None) -> tuple[str, str] | None:
+    """(kind, words) where the page gives away why nothing can be said. `engine`: whose names are on it, if any."""
     name = engine.name if engine else None
     for clue in CLUES:
         if clue.engine == name and clue.start.search(body):
             return ("not_an_engine" if clue.is_refused else "no_known_metrics"), clue.words
-    return "no_known_metrics", _nothing_words(body, page, engine, setting)
+    return None
+
+
+def no_running(body: bytes, page: Page, engine: Engine | None, setting: str, others: str = "") -> tuple[str, str]:
+    """(kind, words) for a page that does not say how many requests run. `engine`: whose names are on it, if any;
+    `others`: the engines that the setting leaves out and that do say it."""
+    words = _nothing_words(body, page, engine, setting)
+    if others:
+        words = f"{words}; the page shows {others}: name that engine in the target's settings, or `auto`"
+    return clue_on(body, engine) or ("no_known_metrics", words)
 
 
 def skipped_words(page: Page) -> str:

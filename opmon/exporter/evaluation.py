@@ -126,7 +126,7 @@ def _add_statistics(series: Series, labels: tuple[str, str], distribution: Distr
 
 def _add_content(cell: Series, speedup: Series, labels: tuple[str, ...], content: ContentAnswer) -> None:
     target, sweep, name = labels[0], labels[1], labels[-1]
-    if content.cell is not None:
+    if content.cell is not None and content.cell.concurrency is not None:
         cell.add((target, sweep, content.content, f"{content.cell.concurrency:g}", content.column, name))
     for column in ("per_stream", "aggregate"):
         answer = getattr(content.columns, column)

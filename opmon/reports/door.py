@@ -28,12 +28,12 @@ from opmon.errors import InvalidWindow
 from opmon.reports.asks import STEPS_MS, RecommendationAsk, WindowAsk, core_ask, declared_mix, resolve_window
 from opmon.reports.selection import candidates, refuse_unknown_scope, select_targets
 from opmon.reports.shapes import (
+    about_pages,
     alias_doubles_of,
     ceiling_answer,
     concurrency_point,
     engines_of,
     epoch_span,
-    skipped_lines,
     sweep_answer,
     target_status,
 )
@@ -286,7 +286,7 @@ class Reports:
             engines=engines_of(chosen.targets, selector),
             alias_doubles=alias_doubles_of(chosen.targets),
         )
-        point = replace(point, warnings=(*point.warnings, *skipped_lines(chosen.targets)))
+        point = replace(point, warnings=(*point.warnings, *about_pages(chosen.targets)))
         if chosen.watched_ms is None or point.coverage.gap_seconds < point.window.seconds:
             return point
         return replace(point, sentence=not_yet(chosen.watched_ms, FIRST_FIGURES_MS))

@@ -57,12 +57,26 @@ def alias_doubles_of(targets: Sequence[TargetRecord]) -> str | None:
     return next(iter(told.values())) if len(targets) == 1 and told else "; ".join(f"{n}: {w}" for n, w in told.items())
 
 
-def skipped_lines(targets: Sequence[TargetRecord]) -> tuple[answers.Warning_, ...]:
+def about_pages(targets: Sequence[TargetRecord]) -> tuple[answers.Warning_, ...]:
+    """What the last whole page of each target lacks: a figure may lack a series, or a value."""
+    return (*_skipped_lines(targets), *_unusable_values(targets))
+
+
+def _skipped_lines(targets: Sequence[TargetRecord]) -> tuple[answers.Warning_, ...]:
     """A warning where the last whole page of a target had lines that are no samples: a figure may lack a series."""
     return tuple(
         answers.Warning_("skipped_lines", f"the page of {target.name} has {target.facts['skipped']}")
         for target in targets
         if target.facts.get("skipped")
+    )
+
+
+def _unusable_values(targets: Sequence[TargetRecord]) -> tuple[answers.Warning_, ...]:
+    """A warning where the last whole page of a target had values that cannot be: what they stand for is not known."""
+    return tuple(
+        answers.Warning_("unusable_values", f"on the page of {target.name}, {target.facts['unusable']}")
+        for target in targets
+        if target.facts.get("unusable")
     )
 
 

@@ -127,3 +127,37 @@ def test_every_check_that_fails_says_what_to_do() -> None:
         if one.agrees is False:
             assert "likely cause" in one.detail
             assert ";" in one.detail.partition("likely cause")[2], one.detail
+
+
+def without_prefill(seconds: float, running: dict[int, int], **more: float) -> Sums:
+    """Ten minutes of a server that does not count the time in prefill, as SGLang and old versions of vLLM."""
+    values = {"itl_seconds_sum": seconds, **more}
+    sums = Sums(observed_ms=sum(running.values()), running=running)
+    sums.increases = {name: Increase(value, TEN_MINUTES_MS) for name, value in values.items()}
+    return sums
+
+
+@pytest.mark.parametrize(
+    ("running", "agrees", "counted"),
+    [
+        (4, True, 4.0),  # all of the first token's time was prefill
+        (2, True, 2.0),  # none of it
+        (3, True, 3.0),
+        (6, False, 4.0),
+        (1, False, 2.0),
+    ],
+)
+def test_prefill_that_is_not_counted_lies_between_none_and_the_time_to_the_first_token(
+    running: int, agrees: bool, counted: float
+) -> None:
+    sums = without_prefill(1200, {running: TEN_MINUTES_MS}, ttft_seconds_sum=1500, queue_seconds_sum=300)
+    found = check(sums, "mean_running")
+    assert (agrees, running, counted) == (found.agrees, found.sampled, found.counted)
+    assert "2.00 to 4.00 by counters" in found.detail
+
+
+@pytest.mark.parametrize(("running", "agrees"), [(2, True), (5, None), (1, False)])
+def test_without_any_bound_on_prefill_more_by_samples_is_not_judged(running: int, agrees: bool | None) -> None:
+    found = check(without_prefill(1200, {running: TEN_MINUTES_MS}), "mean_running")
+    assert (agrees, 2.0) == (found.agrees, found.counted)
+    assert "without the time in prefill" in found.detail

@@ -297,7 +297,9 @@ def counted(seconds: float, running: dict[int, int], elapsed_ms: int = 600_000, 
 
 
 def test_mean_running_by_the_counters_is_the_rise_of_itl_and_prefill_by_elapsed_time() -> None:
-    assert math.isclose(2.0, counted_mean_running(counted(1200, {2: 600_000})) or 0)
+    found = counted_mean_running(counted(1200, {2: 600_000}))
+    assert found is not None
+    assert (2.0, 2.0) == pytest.approx((found.low, found.high))
     assert counted_mean_running(Sums()) is None
 
 

@@ -43,7 +43,7 @@ __all__ = [
 PROCESS_START = "process_start_time_seconds"
 AUTO = "auto"
 
-# In this order a page is tried: an adapter that shows vLLM's names and another engine's is vLLM.
+# In this order a page is tried.
 ENGINES: tuple[Engine, ...] = (VLLM, SGLANG, TRTLLM, LMDEPLOY, LLAMA_CPP, TGI, TRITON)
 BY_NAME = {engine.name: engine for engine in ENGINES}
 
@@ -126,7 +126,7 @@ def exposed_names(engine: Engine, prefix: str, lane: Lane) -> tuple[str, ...]:
     extra = [engine.sleep.part.name] if engine.sleep else []
     if lane is Lane.FULL:
         extra += [info.name for info in engine.infos]
-        extra += [labelled.name for labelled in (*engine.counted, *engine.states)]
+        extra += [labelled.name for labelled in engine.counted]
         extra += [constant.part.name for constant in engine.constants]
         extra += [*engine.created, *(name for marked, _, _ in engine.marks for name in marked)]
     names += [prefix + name for name in extra]
@@ -136,10 +136,17 @@ def exposed_names(engine: Engine, prefix: str, lane: Lane) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def wanted_names(engine: str, lane: Lane) -> frozenset[str]:
     """All names that a lane may use of a target, under every prefix and of every engine that its setting allows, and
-    those that give away a page which is no engine's."""
+    those that give away a page which is no engine's, or not one engine's alone."""
     own = {name for one in candidates(engine) for prefix in one.prefixes for name in exposed_names(one, prefix, lane)}
     foreign = {name for stranger in STRANGERS for name in stranger.names}
-    return frozenset(own | foreign | {constant.part.name for constant in FOREIGN_CONSTANTS})
+    running = {
+        part.name
+        for one in ENGINES
+        for prefix in one.prefixes
+        for source in running_of(one.name, prefix)
+        for part in source
+    }
+    return frozenset(own | foreign | running | {constant.part.name for constant in FOREIGN_CONSTANTS})
 
 
 # What the filtered pulse asks for. The filter compares names of samples, so `..._sum` alone may be asked for.

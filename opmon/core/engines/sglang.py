@@ -18,8 +18,9 @@ SGLANG = Engine(
     prefixes=("sglang:",),
     model_label="model_name",
     index_label="dp_rank",
-    # The series with an empty `priority` is the total of the others.
-    folded_labels=frozenset({"tp_rank", "pp_rank", "moe_ep_rank", "pid", "priority"}),
+    folded_labels=frozenset({"tp_rank", "pp_rank", "moe_ep_rank", "pid"}),
+    # The schedulers' gauges have a total with an empty `priority`; what is counted in front is counted once, under its own.
+    totalled_labels=frozenset({"priority"}),
     signals=(
         Signal("running", Kind.LEVEL, first_of("num_running_reqs"), pulse=True),
         Signal(

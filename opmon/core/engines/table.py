@@ -16,9 +16,10 @@ from opmon.core.model import Lane
 class Kind(StrEnum):
     """How a signal is exposed and how its series become one value per engine of a model.
 
-    First, of the series that differ in nothing but the engine's `folded_labels` the largest holds; then, over all other
-    labels, `level` (a gauge of requests, a whole number), `counter` and `histogram` (`_sum`, `_count` and, in the full
-    lane, `_bucket` where the page has it) are summed, and of a `ratio` the largest holds.
+    First, of the series that differ in nothing but the engine's `folded_labels` the largest holds, and of a `level` no
+    part whose total is there, by `totalled_labels`; then, over all other labels, `level` (a gauge of requests, a whole
+    number), `counter` and `histogram` (`_sum`, `_count` and, in the full lane, `_bucket` where the page has it) are
+    summed, and of a `ratio` the largest holds. A level, counter or ratio below 0 and a ratio above 1 are not known.
     """
 
     LEVEL = "level"
@@ -111,9 +112,13 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class Sleep:
-    """A gauge that is 0 under one label value while the engine sleeps: its other gauges are then left as they were."""
+    """A gauge that is 0 under one label value while the engine sleeps: its other gauges are then left as they were.
+
+    The state is the fact `key`: the value of the part while awake, else the label value whose sample is 1.
+    """
 
     part: Part
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +169,9 @@ class Engine:
 
     `prefixes`: alternatives; only under the first do the process metrics of the page belong to the engine.
     `folded_labels`: labels that tell apart processes or ranks which report the same thing; the largest value holds.
-    `counted`: the number of distinct values of a label goes into the identity. `states`: the label value whose sample
-    is 1 is a fact. `marks`: (names, key, value): a fact where one of the names is there. `length_families`: (canonical
+    `totalled_labels`: labels that split a gauge whose series without the label, or with an empty one, is the total of
+    the others; where it is absent, and for what is counted, the others add up.
+    `counted`: the number of distinct values of a label goes into the identity. `marks`: (names, key, value): a fact where one of the names is there. `length_families`: (canonical
     family, fact): its largest finite bound is at most the limit of that length. `swapped`: canonical signals that a
     version exposes under each other's names. `absent`: canonical signals that the engine does not expose, and why.
     `filters`: the server answers `name[]=` with the named samples alone, under the first prefix.
@@ -181,11 +187,11 @@ class Engine:
     words: Words
     absent: Mapping[str, str] = field(default_factory=dict)
     folded_labels: frozenset[str] = frozenset()
+    totalled_labels: frozenset[str] = frozenset()
     infos: tuple[Info, ...] = ()
     constants: tuple[Constant, ...] = ()
     created: tuple[str, ...] = ()
     counted: tuple[Labelled, ...] = ()
-    states: tuple[Labelled, ...] = ()
     marks: tuple[tuple[tuple[str, ...], str, str], ...] = ()
     sleep: Sleep | None = None
     length_families: tuple[tuple[str, str], ...] = ()

@@ -120,9 +120,8 @@ VLLM = Engine(
     ),
     created=("generation_tokens_created",),
     counted=(Labelled("spec_decode_num_accepted_tokens_per_pos_total", "position", "speculative_positions"),),
-    states=(Labelled("engine_sleep_state", "sleep_state", "sleep_state"),),
     marks=((_OLD_ENGINE, "engine_generation", "V0"),),
-    sleep=Sleep(Part("engine_sleep_state", "sleep_state", ("awake",))),
+    sleep=Sleep(Part("engine_sleep_state", "sleep_state", ("awake",)), "sleep_state"),
     length_families=(("prompt_length", "max_model_len_at_least"),),
     swapped={"0.6.4": {"prefill_seconds": "decode_seconds", "decode_seconds": "prefill_seconds"}},
     asks=(

@@ -165,7 +165,7 @@ def _unfair_pairs(results: Sequence[ContentResult]) -> tuple[UnfairPair, ...]:
     return tuple(
         UnfairPair(
             CellRef(
-                refusal.candidate.concurrency or 0.0,
+                refusal.candidate.concurrency,
                 refusal.candidate.content,
                 refusal.candidate.prompt_tokens,
                 refusal.candidate.output_tokens,
