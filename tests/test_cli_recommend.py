@@ -342,3 +342,13 @@ def test_the_calculator_starts_without_the_database_library() -> None:
     )
 
     assert "False" in found.stdout
+
+
+def test_a_refused_pair_without_a_concurrency_is_null_in_json_and_not_known_in_text() -> None:
+    head = "configuration,content,concurrency,prompt_tokens,aggregate_tok_s"
+    Path("unlimited.csv").write_text(f"{head}\nold,code,,33,100\nnew,code,,8112,150\n")
+    said = ("recommend", "--sweep", "unlimited.csv", "--occupancy", "occupancy.csv")
+
+    (pair,) = json.loads(run(*said, "--format", "json").stdout)["unfair_pairs"]
+    assert (None, ["prompt_tokens"]) == (pair["cell"]["concurrency"], pair["fields"])
+    assert "concurrency not known, code" in run(*said).stdout

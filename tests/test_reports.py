@@ -346,3 +346,17 @@ def test_a_line_that_is_no_sample_is_told_at_the_target_and_at_its_figures(tmp_p
     assert "the page of simulated has" in words
     assert "'this is no sample'" in words
     assert (0, []) == told(b"", 3)
+
+
+def test_a_value_that_cannot_be_is_told_at_the_figures_of_its_target(tmp_path: Path) -> None:
+    store = Store(Database.open(str(tmp_path / "values.db"), read_only=False, create=True))
+    observer = Observer(TargetRecord(NAME, "http://127.0.0.1:1"))
+    page = b'vllm:num_requests_running{model_name="m"} 1\nvllm:generation_tokens_total{model_name="m"} -5\n'
+    step = observer.observe(attempt_of_page(page, at_ms=START_MS + 500, took_ms=1, interval_ms=1000))
+    store.save_target(observer.record)
+    store.append(NAME, [step])
+    point = Reports(store, ManualClock(START_MS + 60_000)).operating_point(Selector(), WindowAsk())
+
+    told = f"on the page of {NAME}, vllm:generation_tokens_total is -5, below 0: not used"
+    assert [told] == [one.detail for one in point.warnings if one.code == "unusable_values"]
+    assert point.throughput.output_tokens_per_second is None

@@ -113,6 +113,11 @@ async def test_a_refused_pair_is_struck_and_says_why(scene: Scene, client: httpx
     assert "unfair" in [attrs.get("class") for tag, attrs in read.tags if tag == "tr"]
 
 
+async def test_a_refused_pair_without_a_concurrency_is_not_shown_at_0(scene: Scene, client: httpx.AsyncClient) -> None:
+    scene.answer = recommendation(unfair_pairs=(a.UnfairPair(a.CellRef(None, "code", 33.0, None), ("hardware",)),))
+    assert "code at a concurrency that is not known: differs in hardware" in (await page(client)).text("unfair")
+
+
 async def test_an_unknown_live_configuration_shows_both_readings(scene: Scene, client: httpx.AsyncClient) -> None:
     both = a.ByLiveIs(a.LiveIsAnswer(1.41, 1.3, 1.5, "switch"), a.LiveIsAnswer(1.44, 1.3, 1.6, "switch"))
     column = a.ColumnAnswer(137.4, 194.5, 1.416, None, None, None, 0.6, by_live_is=both)

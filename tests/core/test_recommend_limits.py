@@ -114,3 +114,10 @@ def test_every_figure_of_an_answer_is_finite_or_none(
     answer = recommend(sweep_of(*old, *new), live(occupancy), said)
 
     assert [] == [one for one in figures(answer) if not math.isfinite(one)]
+
+
+def test_a_refused_pair_of_cells_without_a_concurrency_says_null_and_never_0() -> None:
+    sides = (("old", 33), ("new", 8112))
+    cells = [Cell(name, content="code", prompt_tokens=length, aggregate=100.0) for name, length in sides]
+    (pair,) = recommend(sweep_of(*cells), live(), ask()).unfair_pairs
+    assert (None, ("prompt_tokens",)) == (pair.cell.concurrency, pair.fields)

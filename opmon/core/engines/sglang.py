@@ -112,7 +112,8 @@ SGLANG = Engine(
         tokens='realtime_tokens_total{mode="decode"} of one rank plus first tokens; where it is absent, the count of '
         "inter-token latencies (which here counts tokens) plus first tokens",
         lengths="tokens of finished requests divided by finished requests; without buckets",
-        check="rise of the inter-token latency sum, divided by time, is the mean number decoding (prefill is not in it)",
+        check="rise of the inter-token latency sum, divided by time, is the mean number decoding; prefill is at most the "
+        "time to the first token less the time in the queue",
         ceiling="max_running_requests per data-parallel rank, from /server_info",
         notes=("the running gauge may stay for up to 30 s after the last request (until July 2026)",),
     ),
