@@ -17,6 +17,8 @@ IMPOSSIBLE_ABOVE_RATIO = 3.0
 """Medians and skewed requests explain a measured concurrency somewhat above the nominal one, never three times it."""
 SMALLEST_FIGURE, LARGEST_FIGURE = 1e-9, 1e12
 """Beyond these a speed is no measurement, and quotients of speeds need not be finite."""
+INCONSISTENT_TABLE = "inconsistent_table"
+"""The flag of a hand-made row whose columns cannot both be right."""
 DECODE_ONLY_METHODS = ("decode_only", "decode", "tpot", "itl")
 
 
@@ -174,8 +176,10 @@ def is_impossible(cell: Cell) -> bool:
     """Whether the columns say that far more requests were in flight than the clients held: one of them is wrong.
 
     120 tokens per second of all requests with 12 of each are ten requests; at concurrency 1 there is one. Which of the
-    columns is wrong cannot be told, so neither is evidence.
+    columns is wrong cannot be told, so neither is evidence. A hand-made table is held to more (`INCONSISTENT_TABLE`).
     """
+    if INCONSISTENT_TABLE in cell.flags:
+        return True
     if not cell.concurrency:
         return False
     speed = per_stream_speed(cell) or cell.per_stream

@@ -126,7 +126,7 @@ COLUMNS: dict[str, Column] = {
         aliases=("c", "conc", "max_concurrency", "streams", "clients", "concurrent_requests"),
         most=MOST_CONCURRENCY,
     ),
-    "load_mode": Column("load_mode", read_text),
+    "load_mode": Column("load_mode", read_text, aliases=("load",)),
     "prompt_tokens": Column(
         "prompt_tokens",
         read_number,
@@ -142,7 +142,15 @@ COLUMNS: dict[str, Column] = {
     "aggregate_tok_s": Column(
         "aggregate",
         read_number,
-        aliases=("aggregate", "output_throughput", "aggregate_tokens_per_second", "output_tok_s", "agg_tok_s"),
+        aliases=(
+            "aggregate",
+            "output_throughput",
+            "output_throughput_tok_s",
+            "output_token_throughput_tok_s",
+            "aggregate_tokens_per_second",
+            "output_tok_s",
+            "agg_tok_s",
+        ),
         most=MOST_PER_SECOND,
     ),
     "per_stream_tok_s": Column(
@@ -153,17 +161,19 @@ COLUMNS: dict[str, Column] = {
     ),
     "per_stream_method": Column("per_stream_method", read_text),
     "decode_tok_s": Column("decode", read_number, aliases=("decode", "decode_tokens_per_second"), most=MOST_PER_SECOND),
-    "ttft_ms": Column("ttft", read_number, _MS, aliases=("ttft_p50_ms", "median_ttft_ms"), most=MOST_MILLISECONDS),
-    "ttft_seconds": Column("ttft", read_number, aliases=("ttft_s",), most=MOST_SECONDS),
+    "ttft_ms": Column(
+        "ttft", read_number, _MS, aliases=("ttft_p50_ms", "median_ttft_ms", "p50_ttft_ms"), most=MOST_MILLISECONDS
+    ),
+    "ttft_seconds": Column("ttft", read_number, aliases=("ttft_s", "ttft_p50_s", "median_ttft_s"), most=MOST_SECONDS),
     "ttft_p95_ms": Column("ttft_p95", read_number, _MS, aliases=("p95_ttft_ms",), most=MOST_MILLISECONDS),
-    "ttft_p95_seconds": Column("ttft_p95", read_number, aliases=("ttft_p95_s",), most=MOST_SECONDS),
+    "ttft_p95_seconds": Column("ttft_p95", read_number, aliases=("ttft_p95_s", "p95_ttft_s"), most=MOST_SECONDS),
     "tpot_ms": Column("tpot", read_number, _MS, aliases=("tpot_p50_ms", "median_tpot_ms"), most=MOST_MILLISECONDS),
     "e2e_ms": Column("e2e", read_number, _MS, aliases=("mean_e2e_ms", "mean_e2el_ms"), most=MOST_MILLISECONDS),
     "e2e_seconds": Column("e2e", read_number, aliases=("e2e_s",), most=MOST_SECONDS),
     "requests_per_second": Column(
         "requests_per_second",
         read_number,
-        aliases=("request_throughput", "req_s", "requests_per_s"),
+        aliases=("request_throughput", "request_throughput_req_s", "req_s", "requests_per_s", "requests_s"),
         most=MOST_PER_SECOND,
     ),
     "acceptance_length": Column(
@@ -194,8 +204,12 @@ AMBIGUOUS: dict[str, str] = {
     "throughput": "output tokens only, or prompt and output together? Call it aggregate_tok_s if output only",
     "tps": "of all requests together (aggregate_tok_s) or of one (per_stream_tok_s)?",
     "tok_s": "of all requests together (aggregate_tok_s) or of one (per_stream_tok_s)?",
+    "throughput_tok_s": "output tokens only, or prompt and output together? Call it aggregate_tok_s if output only",
+    "t_s": "of all requests together (aggregate_tok_s) or of one (per_stream_tok_s)?",
+    "tokens_s": "of all requests together (aggregate_tok_s) or of one (per_stream_tok_s)?",
     "tokens_per_second": "of all requests together (aggregate_tok_s) or of one (per_stream_tok_s)?",
     "tok_s_user": "end to end (per_stream_tok_s) or without the first token (decode_tok_s)?",
+    "user_tok_s": "end to end (per_stream_tok_s) or without the first token (decode_tok_s)?",
     "tokens_per_second_per_user": "end to end (per_stream_tok_s) or without the first token (decode_tok_s)?",
     "interactivity": "end to end (per_stream_tok_s) or without the first token (decode_tok_s)?",
 }

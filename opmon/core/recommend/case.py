@@ -272,9 +272,9 @@ class Case:
         if not pair.is_impossible:
             return []
         detail = (
-            f"{self.content}: at {pair.concurrency:g} the aggregate is more than three times what so many requests make"
-            " at the stated per-stream speed: one of the columns is wrong, and the pair is no evidence; check units, and"
-            " what each column counts"
+            f"{self.content}: at {pair.concurrency:g} the aggregate is far from what so many requests make at the stated"
+            " per-stream speed: one of the columns is wrong, and the pair is no evidence; check units, and what each"
+            " column counts"
         )
         return [("columns_impossible", detail)]
 
