@@ -7,6 +7,7 @@ speed alone.
 from __future__ import annotations
 
 from opmon.sweeps.reading import Reader
+from opmon.sweeps.sglang import SGLANG
 from opmon.sweeps.table import TABLE
 
-READERS: tuple[Reader, ...] = (TABLE,)
+READERS: tuple[Reader, ...] = (TABLE, SGLANG)
