@@ -150,7 +150,7 @@ class Fields:
             return []
         return [
             float(one)
-            if isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) and one >= 0
+            if isinstance(one, int | float) and not isinstance(one, bool) and 0 <= one <= MOST_FIGURE
             else None
             for one in values
         ]
@@ -199,7 +199,7 @@ def cell(fields: Fields, given: Given, **values: Any) -> Cell:
     if not values["configuration"]:
         raise fields.fault("the file does not say which configuration was measured; say it with --config")
     for name in ("configuration", "content"):
-        if fault := name_fault(values[name]):
+        if values[name] and (fault := name_fault(values[name])):
             raise fields.fault(fault, name)
     if values.get("concurrency") == 0:
         raise fields.fault("a concurrency of 0 measures nothing", "concurrency")
