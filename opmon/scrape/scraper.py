@@ -191,6 +191,8 @@ class Scraper:
             self._engine = snapshot.engine
         if lane is Lane.FULL:
             self._page_ceiling = snapshot.facts.get("max_num_seqs")
+            if snapshot.fault == "not_an_engine":  # a filtered pulse would show one engine's part of it
+                self._settle(Form.WHOLE)
 
     async def _pulse(self, started_ms: int) -> _Answer:
         """A pulse by the filtered form; by the whole page where the filtered answer is of no use."""

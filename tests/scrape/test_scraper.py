@@ -136,6 +136,14 @@ async def test_a_filter_that_stops_working_is_noticed_in_the_same_attempt() -> N
         assert Form.WHOLE is form_of(scraper)
 
 
+async def test_a_page_of_several_engines_is_never_pulsed_by_the_part_that_a_filter_leaves() -> None:
+    other = b'sglang:num_running_reqs{model_name="m"} 3\n'
+    async with serving(by_form(always(filtered()), always(WHOLE + other))) as server, scraping(server.url) as scraper:
+        attempts = [await full(scraper), await pulse(scraper)]
+    faults = [one.snapshot.fault if one.snapshot else None for one in attempts]
+    assert (["not_an_engine"] * 2, Form.WHOLE) == (faults, scraper.form)
+
+
 async def test_a_server_that_fails_altogether_keeps_its_form() -> None:
     is_broken = False
 
