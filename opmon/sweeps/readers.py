@@ -6,8 +6,12 @@ speed alone.
 
 from __future__ import annotations
 
+from opmon.sweeps.genaibench import GENAI_BENCH
+from opmon.sweeps.inferenceperf import INFERENCE_PERF
+from opmon.sweeps.markdown import MARKDOWN
 from opmon.sweeps.reading import Reader
 from opmon.sweeps.sglang import SGLANG
 from opmon.sweeps.table import TABLE
+from opmon.sweeps.yaml_table import YAML_TABLE
 
-READERS: tuple[Reader, ...] = (TABLE, SGLANG)
+READERS: tuple[Reader, ...] = (TABLE, MARKDOWN, YAML_TABLE, SGLANG, GENAI_BENCH, INFERENCE_PERF)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opmon.core.cells import Cell
+from opmon.core.cells import Cell, is_impossible
 from opmon.errors import SweepError
 from opmon.sweeps.columns import COLUMNS, Unreadable, read_number, refuse_too_much
 from opmon.sweeps.detect import LARGEST_BYTES, example_sweep_bytes, read_sweep
@@ -391,3 +391,57 @@ def test_any_text_in_any_column_is_read_or_refused(text: str) -> None:
 def test_a_file_above_the_one_limit_is_refused() -> None:
     with pytest.raises(SweepError, match="larger than the 33,554,432 bytes"):
         read_sweep(b"x" * (LARGEST_BYTES + 1), "made.csv")
+
+
+# --- columns that cannot both be right ----------------------------------------------------------------------------
+
+BOTH = f"{HEADER},per_stream_tok_s"
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "aggregate", "per_stream", "flags", "told"),
+    [
+        (1, 388.4, 433.6, (), ""),
+        (32, 6433.3, 208.4, (), ""),
+        (1, 80, 100, (), "at 1 they are the same but for the pauses"),
+        (1, 120, 100, (), "at 1 they are the same but for the pauses"),
+        (8, 1000, 100, (), ""),
+        (8, 1001, 100, ("inconsistent_table",), "so many streams would make 800"),
+        (8, 400, 100, (), ""),
+        (8, 399, 100, ("inconsistent_table",), "so many streams would make 800"),
+        (4, 70, 100, ("inconsistent_table",), "so many streams would make 400"),
+        (1.5, 76, 100, (), "all streams together are slower than one of them"),
+    ],
+)
+def test_an_aggregate_that_so_many_streams_cannot_make_is_kept_without_a_verdict(
+    concurrency: float, aggregate: float, per_stream: float, flags: tuple[str, ...], told: str
+) -> None:
+    one = read_sweep(f"{BOTH}\nold,code,{concurrency},{aggregate},{per_stream}\n".encode(), "made.csv")
+
+    assert flags == one.cells[0].flags
+    assert bool(told) == bool(one.notes)
+    assert told in " ".join(one.notes)
+    assert bool(flags) == is_impossible(one.cells[0])
+
+
+def test_a_decode_only_column_says_nothing_about_the_aggregate() -> None:
+    one = read_sweep(f"{BOTH},per_stream_method\nold,code,32,100,100,decode_only\n".encode(), "made.csv")
+
+    assert () == one.cells[0].flags
+
+
+def test_a_table_with_a_request_rate_and_no_concurrency_is_kept_and_placed_nowhere() -> None:
+    one = read_sweep(b"config,request_rate,aggregate_tok_s\nold,5,100\n", "made.csv")
+
+    assert (None, "open", "5") == (
+        one.cells[0].concurrency,
+        one.cells[0].load_mode,
+        one.cells[0].extra["request_rate"],
+    )
+    assert "compared with no other" in one.notes[0]
+
+
+@pytest.mark.parametrize("name", ["t/s", "tokens/s", "Throughput (tok/s)"])
+def test_a_unit_alone_says_not_whose_speed_it_is(name: str) -> None:
+    with pytest.raises(SweepError, match="what does this column hold"):
+        read(f"{HEADER},{name}\nold,code,1,5,5\n")
