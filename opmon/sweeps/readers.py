@@ -8,10 +8,23 @@ from __future__ import annotations
 
 from opmon.sweeps.genaibench import GENAI_BENCH
 from opmon.sweeps.inferenceperf import INFERENCE_PERF
+from opmon.sweeps.llamabatched import LLAMA_BATCHED_BENCH
+from opmon.sweeps.llamabench import LLAMA_BENCH
+from opmon.sweeps.llamabenchy import LLAMA_BENCHY
 from opmon.sweeps.markdown import MARKDOWN
 from opmon.sweeps.reading import Reader
 from opmon.sweeps.sglang import SGLANG
 from opmon.sweeps.table import TABLE
 from opmon.sweeps.yaml_table import YAML_TABLE
 
-READERS: tuple[Reader, ...] = (TABLE, MARKDOWN, YAML_TABLE, SGLANG, GENAI_BENCH, INFERENCE_PERF)
+READERS: tuple[Reader, ...] = (
+    TABLE,
+    MARKDOWN,
+    YAML_TABLE,
+    SGLANG,
+    GENAI_BENCH,
+    INFERENCE_PERF,
+    LLAMA_BENCH,
+    LLAMA_BATCHED_BENCH,
+    LLAMA_BENCHY,
+)

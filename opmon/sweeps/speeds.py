@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from opmon.core.cells import LARGEST_FIGURE
+from opmon.core.cells import LARGEST_FIGURE, SMALLEST_FIGURE
 
 FASTEST = 1e6
 """Tokens per second of one request beyond which a row's time is no measurement."""
@@ -47,6 +47,11 @@ def quotient(amount: float | None, seconds: float | None) -> float | None:
         return None
     found = amount / seconds
     return found if found <= LARGEST_FIGURE else None
+
+
+def known(figures: Sequence[float | None], factor: float = 1.0) -> list[float | None]:
+    """The figures of rows, times `factor`; None for 0 and for what nothing measures."""
+    return [one * factor if one and SMALLEST_FIGURE <= one * factor <= LARGEST_FIGURE else None for one in figures]
 
 
 def measured(tokens: Sequence[float | None], seconds: Sequence[float | None]) -> Speed:

@@ -6,8 +6,17 @@ ARGUED: dict[tuple[str, str], str] = {
     ("sglang-0.5.23-details.jsonl", "n_failed"): "the details list what each request said: two were refused",
     ("sglang-0.5.3-details.jsonl", "n_failed"): "the details list what each request said",
     ("sglang-0.5.3-details.jsonl", "tpot_p50_ms"): "it divides by tokens that were asked for and never came",
+    **{
+        (f"inferenceperf-0.2-kubecon-{side}-stage{stage}.json", "tpot_p50_ms"): (
+            "this version took the stream's blank lines for tokens: its time per token is half of it, and is left out"
+        )
+        for side in ("old-plain", "new-eagle")
+        for stage in range(7)
+    },
     ("llama-bench", "output_mean"): "a row without output has no length: missing is not 0",
     ("llama-bench", "per_stream_p50"): "the tool's own speed has no prompt in it: it is the decode speed",
+    ("llama-bench", "prompt_mean"): "a row without a prompt has no length: missing is not 0",
+    ("llama-benchy", "per_stream_p50"): "the file has every request: ours is their median, the table's is of means",
     ("llama-benchy", "agg_out_tok_s"): "the tool's figure leaves the first tokens' time out; ours counts it in",
     ("llama-benchy", "ttft_p50_ms"): "the file has every request: ours is their median, the table's the mean",
     ("llama-benchy", "ttft_p95_ms"): "the file has every request",
