@@ -6,11 +6,15 @@ speed alone.
 
 from __future__ import annotations
 
+from opmon.sweeps.aiperf import AIPERF
 from opmon.sweeps.genaibench import GENAI_BENCH
+from opmon.sweeps.genaiperf import GENAI_PERF
+from opmon.sweeps.guidellm import GUIDELLM
 from opmon.sweeps.inferenceperf import INFERENCE_PERF
 from opmon.sweeps.llamabatched import LLAMA_BATCHED_BENCH
 from opmon.sweeps.llamabench import LLAMA_BENCH
 from opmon.sweeps.llamabenchy import LLAMA_BENCHY
+from opmon.sweeps.llmperf import LLMPERF
 from opmon.sweeps.markdown import MARKDOWN
 from opmon.sweeps.reading import Reader
 from opmon.sweeps.sglang import SGLANG
@@ -18,6 +22,10 @@ from opmon.sweeps.table import TABLE
 from opmon.sweeps.yaml_table import YAML_TABLE
 
 READERS: tuple[Reader, ...] = (
+    AIPERF,
+    GENAI_PERF,
+    GUIDELLM,
+    LLMPERF,
     TABLE,
     MARKDOWN,
     YAML_TABLE,
