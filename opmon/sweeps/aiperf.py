@@ -66,10 +66,10 @@ def _is_csv(head: str) -> bool:
 def _read(document: Document, given: Given) -> Read:
     if not document.is_json:
         message = (
-            "the CSV of AIPerf and genai-perf is rounded and does not say the concurrency; give the JSON of the run:"
-            f" {SUMMARY} or profile_export_genai_perf.json"
+            "AIPerf's and genai-perf's CSV is rounded and leaves out the settings; give the JSON that stands beside it"
         )
-        raise NoCell(message, file=document.file_name)
+        names = "profile_export_aiperf.json, profile_export_aiperf_sweep.json or profile_export_genai_perf.json"
+        raise NoCell(f"{message} ({names})", file=document.file_name)
     first = document.records[0].value if document.records else None
     if is_aggregate(first):
         return read_aggregate(document, given)

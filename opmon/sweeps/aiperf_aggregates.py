@@ -7,12 +7,11 @@ stand beside it in the folder that is read, they are read, and the aggregate wou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 from opmon.core.cells import Cell
 from opmon.sweeps.document import Document
-from opmon.sweeps.naming import concurrency_in, guessed_name
+from opmon.sweeps.naming import concurrency_in, guessed_name, parts_of
 from opmon.sweeps.perf_metrics import Metrics, nested
 from opmon.sweeps.reading import Fields, Given, NoCell, Read, cell
 
@@ -69,7 +68,7 @@ def _of_sweep(top: Fields, document: Document, given: Given) -> list[Cell]:
 
 def _has_run(document: Document, up: str, folder: str) -> bool:
     """Whether a run is in a folder beside the aggregate's, below the folder that is read (the file's name starts there)."""
-    if len(PurePosixPath(document.file_name).parts) <= len(PurePosixPath(up).parts):
+    if len(parts_of(document.file_name)) <= len(parts_of(up)):
         return False
     ways = [folder] if folder else []
     for first in _FIRST_RUNS:

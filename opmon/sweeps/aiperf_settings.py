@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 from typing import Any
 
-from opmon.sweeps.naming import concurrency_in
-from opmon.sweeps.reading import Fields, name_from
+from opmon.sweeps.naming import concurrency_in, parts_of
+from opmon.sweeps.reading import Fields
 
 _OPEN = ("poisson", "gamma", "constant", "user_centric", "request_rate")
-_LENGTHS = (
-    (("prompts", "isl", "mean"), ("prompt", "input_tokens", "mean"), ("synthetic_tokens", "mean")),
-    (("prompts", "osl", "mean"), ("prompt", "output_tokens", "mean"), ("output_tokens", "mean")),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,18 +78,14 @@ class Settings:
         return None
 
     def content(self) -> str | None:
-        """What the prompts were: a data set's name, or synthetic with its lengths."""
+        """What the prompts were: a data set's name, or its kind (`synthetic`)."""
         listed = self.config.at("datasets")
         first = listed[0] if isinstance(listed, list) and listed else None
         data = Fields(first, "") if isinstance(first, Mapping) else self.config.below("input")
         for key in ("dataset", "path", "public_dataset", "file"):
             if word := data.word(key):
-                return PurePosixPath(word).name or word
-        kind = (data.word("type") or data.word("prompt_source") or "").lower()
-        lengths = [next((word for way in ways if (word := data.word(*way))), None) for ways in _LENGTHS]
-        if kind in ("", "synthetic") and any(lengths):
-            kind = "synthetic"
-        return name_from(kind, "/".join(word.removesuffix(".0") for word in lengths if word))
+                return parts_of(word)[-1] if parts_of(word) else word
+        return data.word("type") or data.word("prompt_source")
 
     def extra(self) -> dict[str, str]:
         """What else tells configurations and runs apart."""

@@ -7,14 +7,13 @@ the client's file holds texts and instants but no tokens. With outputs of one le
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 from opmon.core.cells import Cell
 from opmon.sweeps.aiperf import is_run as is_aiperf_run
 from opmon.sweeps.aiperf_settings import Settings
 from opmon.sweeps.document import Document
-from opmon.sweeps.naming import concurrency_in, guessed_name
+from opmon.sweeps.naming import concurrency_in, guessed_name, stem_of
 from opmon.sweeps.perf_metrics import Metrics, has_metrics, value_beside
 from opmon.sweeps.reading import Fields, Given, NoCell, Read, Reader, cell
 from opmon.sweeps.request_rows import known, mean_of, quantile_of
@@ -48,7 +47,7 @@ def _read(document: Document, given: Given) -> Read:
     first: Any = document.records[0].value if document.records else None
     notes: list[str] = []
     if _is_client(first):
-        stem = PurePosixPath(document.file_name).stem
+        stem = stem_of(document.file_name)
         for name in (f"{stem}{_SUFFIX}.json", SUMMARY):
             if _is_summary(value_beside(document, name)):
                 raise NoCell(f"the same run stands in {name} beside it, which is read", file=document.file_name)
@@ -139,7 +138,7 @@ def _load_of(
 
 def _instants_beside(document: Document, fields: Fields) -> Fields:
     """The one experiment of the client's file beside; empty where there is none, or several."""
-    stem = PurePosixPath(document.file_name).stem
+    stem = stem_of(document.file_name)
     value: Any = value_beside(document, f"{stem.removesuffix(_SUFFIX)}.json") if stem.endswith(_SUFFIX) else None
     listed = value["experiments"] if _is_client(value) else []
     only = listed[0] if len(listed) == 1 else {}

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from pathlib import PurePosixPath
 from typing import Any
 
 from opmon.core.cells import Cell
 from opmon.errors import SweepError
 from opmon.sweeps.document import Document
 from opmon.sweeps.guidellm_csv import csv_report, looks_like_csv
-from opmon.sweeps.naming import guessed_name, unix_seconds
+from opmon.sweeps.naming import guessed_name, stem_of, unix_seconds
 from opmon.sweeps.reading import Fields, Given, NoCell, Read, Reader, cell, name_from
 from opmon.sweeps.speeds import Speed, estimated, measured, quotient
 from opmon.sweeps.yaml_values import parse, plain
@@ -68,7 +67,7 @@ def _reports(document: Document, notes: list[str]) -> list[Mapping[str, Any]]:
         if document.is_torn:
             notes.append("the last record is cut off and left out")
         return [record.value for record in document.records if _is_report(record.value)]
-    stem = PurePosixPath(document.file_name).stem
+    stem = stem_of(document.file_name)
     for name in (f"{stem}.json", f"{stem}.json.gz"):
         other = document.beside(name)
         if other is not None and other.is_json:
@@ -140,7 +139,7 @@ def _load(one: Fields, extra: dict[str, str]) -> dict[str, Any]:
     strategy = one.below("config", "strategy") if one.has("config", "strategy") else one.below("args", "strategy")
     kind = (strategy.word("type_") or strategy.word("kind") or strategy.word("type") or "").lower()
     for key in ("rate", "max_concurrency", "rampup_duration"):
-        if (word := strategy.word(key)) and not (key == "max_concurrency" and kind == "concurrent"):
+        if (word := strategy.word(key)) and word != "0.0" and (key, kind) != ("max_concurrency", "concurrent"):
             extra["request_rate" if key == "rate" else key] = word
     if kind == "synchronous":
         return {"concurrency": 1.0, "load_mode": "closed"}

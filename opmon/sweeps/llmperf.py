@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 from opmon.core.cells import Cell
 from opmon.sweeps.document import Document
-from opmon.sweeps.naming import concurrency_in, guessed_name, unix_seconds
+from opmon.sweeps.naming import concurrency_in, guessed_name, parts_of, unix_seconds
 from opmon.sweeps.perf_metrics import value_beside
 from opmon.sweeps.reading import Fields, Given, NoCell, Read, Reader, cell
 from opmon.sweeps.request_rows import mean_of, quantile_of
@@ -81,7 +80,7 @@ def _read(document: Document, given: Given) -> Read:
 
 def _other_name(document: Document, old: Sequence[str], new: Sequence[str]) -> str | None:
     """The name of the file that belongs to this one; None where the name is not LLMPerf's."""
-    name = PurePosixPath(document.file_name).name
+    name = parts_of(document.file_name)[-1]
     return next((name.replace(a, b) for a, b in zip(old, new, strict=True) if a in name), None)
 
 
@@ -118,7 +117,7 @@ def _per_stream(fields: Fields, document: Document) -> Speed:
         return estimated(tokens, fields.number("results_end_to_end_latency_s_quantiles_p50"))
     listed = None
     for old, new in _NAMES:
-        name = PurePosixPath(document.file_name).name.replace(new, old)
+        name = parts_of(document.file_name)[-1].replace(new, old)
         listed = listed or value_beside(document, name)
     rows = _rows(listed, Fields({}, document.file_name)) if _is_responses(listed) else []
     good = [row for row in rows if not _has_failed(row)]
@@ -167,8 +166,8 @@ def _has_failed(row: Fields) -> bool:
 
 
 def _speed_of(rows: Sequence[Fields]) -> Speed:
-    tokens = [row.number("number_output_tokens") for row in rows]
-    return measured(tokens, [row.number("end_to_end_latency_s") for row in rows])
+    """Of the speed that each response states. Published files exist whose other columns are not of the same response."""
+    return measured([row.number(_SPEED) for row in rows], [1.0] * len(rows))
 
 
 def _of_responses(listed: Any, fields: Fields, given: Given) -> Cell:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 
 from opmon.sweeps.reading import Fields
 
@@ -51,14 +50,24 @@ _GENERIC = frozenset(
 )
 
 
+def parts_of(file_name: str) -> list[str]:
+    """The folders of a path and the file's own name."""
+    return [part for part in file_name.split("/") if part]
+
+
+def stem_of(file_name: str) -> str:
+    """The file's own name without its last ending."""
+    name = parts_of(file_name)[-1] if parts_of(file_name) else ""
+    return name.rpartition(".")[0] or name
+
+
 def guessed_name(file_name: str) -> str | None:
     """A configuration's name from the path: the file's own name, else its nearest folder, each without the words that
     tools put there, concurrencies, versions and dates. None where nothing is left.
 
     `old-plain/concurrency_4/profile_export_aiperf.json` is `old-plain`.
     """
-    parts = PurePosixPath(file_name).parts
-    for part in reversed(parts):
+    for part in reversed(parts_of(file_name)):
         if name := _without_noise(_SUFFIXES.sub("", part)):
             return name
     return None
@@ -66,7 +75,7 @@ def guessed_name(file_name: str) -> str | None:
 
 def concurrency_in(file_name: str) -> float | None:
     """The concurrency that the nearest folder or the file's name states, as `concurrency_16` does; None otherwise."""
-    for part in reversed(PurePosixPath(file_name).parts):
+    for part in reversed(parts_of(file_name)):
         found = _CONCURRENCY.search(part)
         if found and found[1].isdigit():
             return float(found[1])
