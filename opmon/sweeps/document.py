@@ -179,7 +179,20 @@ class Document:
         stream = self._open()
         if not self.is_packed:
             return stream
-        return gzip.GzipFile(fileobj=stream)  # type: ignore[return-value]  # reads as one does
+        return _Unpacking(stream)  # type: ignore[return-value]  # reads as one does
+
+
+class _Unpacking(gzip.GzipFile):
+    """A packed file; closing it closes the file beneath, which gzip leaves open."""
+
+    def __init__(self, beneath: BinaryIO) -> None:
+        super().__init__(fileobj=beneath)
+        self._beneath = beneath
+
+    def close(self) -> None:
+        """Closes both."""
+        super().close()
+        self._beneath.close()
 
 
 def _pieces(stream: BinaryIO, file_name: str, most: int) -> Iterator[bytes]:
