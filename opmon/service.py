@@ -11,7 +11,7 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -76,7 +76,6 @@ class Service:
         self.telemetry = Telemetry()
         self.exporter = Exporter(self.telemetry)
         self.schedule = Schedule(self.clock, self.telemetry)
-        self.lists = Lists(self.telemetry, self.clock)
         self._started_ms = self.clock.now_ms()
         self._reread = reread
         self._reloading = asyncio.Lock()
@@ -99,6 +98,7 @@ class Service:
         self.database = Database.open(self.settings.storage.url, read_only=False, create=True)
         self.store = Store(self.database)
         self.writer = Writer()
+        self.lists = Lists(self.telemetry, self.clock, _ListsInStore(self.store, self.writer))
         self.reports = Reports(
             self.store, self.clock, default_window_ms=self.settings.global_.window_ms, progress=self._progress
         )
@@ -114,6 +114,7 @@ class Service:
         self.schedule.start()
         self._time_tasks()
         await self._follow()
+        await self.lists.recall()
         self._beside_task(self._first_lists(await self.lists.adopt(sources)))
         self.telemetry.configured(at_ms=self.clock.now_ms())
 
@@ -361,6 +362,22 @@ class Service:
 
     def _delete_sweep(self, name: str) -> None:
         self.writer.submit(lambda: self.store.delete_sweep(name)).result(WRITE_SECONDS)
+
+
+class _ListsInStore:
+    """What the sources named last, kept in the database."""
+
+    def __init__(self, store: Store, writer: Writer) -> None:
+        self._store = store
+        self._writer = writer
+
+    def recall(self) -> Mapping[str, str]:
+        """The texts of before, by source."""
+        return self._store.source_lists()
+
+    def keep(self, source: str, text: str) -> None:
+        """Queues it; like samples it waits for a disk that is full."""
+        self._writer.submit(lambda: self._store.keep_source_list(source, text), outlasts_faults=True)
 
 
 async def _watch_clock(service: Service) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import signal
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -184,6 +186,63 @@ def test_a_source_that_fails_keeps_its_targets_and_says_so_once(server: str, tmp
         (told,) = opmon.process.json("/api/v1/status/runtimeinfo")["discovery"]
         assert ("file_sd[0]", 1, True) == (told["source"], told["targets"], "is no JSON" in told["failure"])
         assert 1 == opmon.words.count("a source of targets fails")
+
+
+def test_a_source_that_fails_at_a_start_goes_on_with_what_it_named_before(
+    server: str, another: str, tmp_path: Path
+) -> None:
+    one, two = server.removeprefix("http://"), another.removeprefix("http://")
+    answers = [json.dumps([{"targets": [two]}]).encode()]
+    _write(tmp_path / "more.json", [{"targets": [one], "labels": {"team": "a"}}])
+    with _listing(answers) as url:
+        discovery = {
+            "file_sd": [{"files": ["more.json"], "refresh_interval": "1s"}],
+            "http_sd": [{"url": f"{url}/list?key=hunter2", "refresh_interval": "1s"}],
+        }
+        with serving(tmp_path, discovery=discovery) as opmon:
+            opmon.until(lambda: opmon.health() == {one: "up", two: "up"}, "the targets were not seen")
+            assert opmon.process.stop() == 0
+        (tmp_path / "more.json").write_text("[{", encoding="utf-8")
+        answers[0] = b"no list"
+        with serving(tmp_path, discovery=discovery) as opmon:
+            opmon.until(lambda: opmon.health() == {one: "up", two: "up"}, "the targets of before are not watched")
+            watched = opmon.process.json("/api/v1/targets")["targets"]
+            assert [{"team": "a"}, {}] == [
+                target["labels"] for target in sorted(watched, key=lambda t: t["name"] != one)
+            ]
+            told = opmon.process.json("/api/v1/status/runtimeinfo")["discovery"]
+            assert [("file_sd[0]", 1, None), ("http_sd[0]", 1, None)] == [
+                (source["source"], source["targets"], source["listed"]) for source in told
+            ]
+            assert ["is no JSON" in source["failure"] for source in told] == [True, True]
+            answers[0] = b"[]"
+            opmon.until(lambda: set(opmon.health()) == {one}, "the answer of the source does not count")
+            assert opmon.process.stop() == 0
+    assert b"hunter2" not in (tmp_path / "opmon.db").read_bytes()
+
+
+@contextmanager
+def _listing(answers: list[bytes]) -> Iterator[str]:
+    """A server that answers everything with the first of these."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answers[0])))
+            self.end_headers()
+            self.wfile.write(answers[0])
+
+        def log_message(self, *_: Any) -> None:
+            """Says nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listing:
+        thread = threading.Thread(target=listing.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listing.server_address[1]}"
+        finally:
+            listing.shutdown()
+            thread.join()
 
 
 def test_targets_that_are_not_named_any_more_at_a_start_are_removed(server: str, another: str, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from opmon.discovery.listed import Listed
 from opmon.discovery.lists import Lists, Status
+from opmon.discovery.remembered import Memory
 from opmon.discovery.sources import Source, sources_of
 
-__all__ = ["Listed", "Lists", "Source", "Status", "sources_of"]
+__all__ = ["Listed", "Lists", "Memory", "Source", "Status", "sources_of"]

@@ -29,12 +29,12 @@ class Dns:
 
     def __init__(self, settings: DnsSource) -> None:
         self.settings = settings
-        self._parts = Parts()
+        self.parts = Parts()
 
     async def read(self) -> Listed:
         """What the names stand for now. A name that cannot be asked stands for what it did before."""
         look_up = self._services if self.settings.type == "SRV" else self._addresses
-        entries, failure = await self._parts.read(self.settings.names, look_up)
+        entries, failure = await self.parts.read(self.settings.names, look_up)
         return listed(entries, self.settings.defaults, failure)
 
     async def aclose(self) -> None:

@@ -29,13 +29,13 @@ class Files:
 
     def __init__(self, settings: FileSource) -> None:
         self.settings = settings
-        self._parts = Parts()
+        self.parts = Parts()
         self._known: dict[str, tuple[_Mark, tuple[Entry, ...]]] = {}
 
     async def read(self) -> Listed:
         """What the files name now. A file that cannot be read names what it did before."""
         paths = await asyncio.to_thread(self._paths)
-        entries, failure = await self._parts.read(paths, lambda path: asyncio.to_thread(self._entries, path))
+        entries, failure = await self.parts.read(paths, lambda path: asyncio.to_thread(self._entries, path))
         self._known = {path: kept for path, kept in self._known.items() if path in paths}
         return listed(entries, self.settings.defaults, failure)
 

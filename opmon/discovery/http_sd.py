@@ -11,11 +11,13 @@ from typing import Any
 
 from opmon.clock import Clock
 from opmon.config import HttpSource
-from opmon.discovery.listed import Listed, entries_of, listed
+from opmon.discovery.listed import Entry, Listed, entries_of, listed
+from opmon.discovery.parts import Parts
 from opmon.errors import DiscoveryError, ScrapeError
 from opmon.scrape.fetch import ACCEPT_JSON, Fetcher
 
 DEADLINE_MS = 10_000
+_ONLY_PART = "list"
 
 
 class Http:
@@ -23,16 +25,21 @@ class Http:
 
     def __init__(self, settings: HttpSource, clock: Clock) -> None:
         self.settings = settings
+        self.parts = Parts()
         self._fetcher = Fetcher(clock, tls=settings.tls, authorization=settings.auth.header)
 
     async def read(self) -> Listed:
-        """What the server names now. Raises DiscoveryError."""
-        data = await fetched_json(self._fetcher, self.settings.url)
-        return listed(entries_of(data, without_query(self.settings.url)), self.settings.defaults)
+        """What the server names now. While it cannot be asked, it names what it did before."""
+        entries, failure = await self.parts.read((_ONLY_PART,), self._entries)
+        return listed(entries, self.settings.defaults, failure)
 
     async def aclose(self) -> None:
         """Closes the connection."""
         await self._fetcher.aclose()
+
+    async def _entries(self, _part: str) -> tuple[Entry, ...]:
+        url = self.settings.url
+        return entries_of(await fetched_json(self._fetcher, url), without_query(url))
 
 
 async def fetched_json(fetcher: Fetcher, url: str) -> Any:

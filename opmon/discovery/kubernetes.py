@@ -37,12 +37,12 @@ class Pods:
         self.settings = settings
         self._api = (settings.api or _api_of_cluster(str(settings.name), environ)).rstrip("/")
         self._namespaces = settings.namespaces or (_own_namespace(account),)
-        self._parts = Parts()
+        self.parts = Parts()
         self._fetcher = Fetcher(clock, tls=_tls(settings, account), authorization=_auth(settings, account).header)
 
     async def read(self) -> Listed:
         """The pods that run now. A namespace that cannot be listed has the pods that it had before."""
-        entries, failure = await self._parts.read(self._namespaces, self._pods)
+        entries, failure = await self.parts.read(self._namespaces, self._pods)
         return listed(entries, self.settings.defaults, failure)
 
     async def aclose(self) -> None:

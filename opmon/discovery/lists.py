@@ -1,4 +1,4 @@
-"""What all sources name now: the last list of each, kept while the source fails.
+"""What all sources name now: the last list of each, kept while the source fails, also over a start.
 
 Contains no schedule. It says in the log when a source begins to fail, fails otherwise, or is well again; not each time.
 """
@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from opmon.clock import Clock
 from opmon.config import Target
 from opmon.discovery.listed import Listed
+from opmon.discovery.remembered import Memory, NoMemory, from_text, to_text
 from opmon.discovery.sources import Source
 from opmon.errors import DiscoveryError
 from opmon.log import fields
@@ -36,9 +37,12 @@ class Status:
 class Lists:
     """The sources, and how each is. Use it from one event loop."""
 
-    def __init__(self, telemetry: Telemetry, clock: Clock) -> None:
+    def __init__(self, telemetry: Telemetry, clock: Clock, memory: Memory | None = None) -> None:
+        """`memory` keeps the lists until the next start; without it they end with the process."""
         self._telemetry = telemetry
         self._clock = clock
+        self._memory = memory or NoMemory()
+        self._kept: dict[str, str] = {}
         self._sources: dict[str, Source] = {}
         self._status: dict[str, Status] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -57,6 +61,10 @@ class Lists:
         """What all sources name, in their order; names may repeat."""
         return tuple(target for status in self._status.values() for target in status.targets)
 
+    async def recall(self) -> None:
+        """Takes what the memory holds; to be called once, before the first sources are adopted."""
+        self._kept = dict(await asyncio.to_thread(self._memory.recall))
+
     async def adopt(self, sources: Sequence[Source]) -> tuple[Source, ...]:
         """Takes these sources instead of those it had; gives those that must be asked now.
 
@@ -69,6 +77,10 @@ class Lists:
         self._status = {name: self._status.get(name, Status(name)) for name in self._sources}
         for name in before.keys() - self._sources.keys():
             self._telemetry.forget_source(name)
+        for source in sources:
+            self._go_on(source, before.get(_name(source)))
+        for name in self._kept.keys() - self._sources.keys():
+            self._keep(name, "")
         in_use = set(map(id, self._sources.values()))
         await _close(one for one in (*before.values(), *sources) if id(one) not in in_use)
         return tuple(source for name, source in self._sources.items() if name not in kept)
@@ -78,12 +90,13 @@ class Lists:
         name = _name(source)
         async with self._locks.setdefault(name, asyncio.Lock()):
             try:
-                listed = await source.read()
+                listed, text = await source.read(), to_text(source.settings, source.parts.last)
             except DiscoveryError as error:
                 before = self._status.get(name, Status(name))
-                listed = Listed(before.targets, before.left_out, str(error))
+                listed, text = Listed(before.targets, before.left_out, str(error)), self._kept.get(name, "")
             if self._sources.get(name) is source:
                 self._take(name, listed)
+                self._keep(name, text)
 
     async def aclose(self) -> None:
         """Closes all sources."""
@@ -99,6 +112,19 @@ class Lists:
         self._telemetry.discovery_listed(name, len(now.targets))
         self._status[name] = now
         _tell(before, now)
+
+    def _go_on(self, source: Source, before: Source | None) -> None:
+        """Gives a new source what it was listed with before: in this process, or before the start."""
+        if before is None:
+            source.parts.last = from_text(source.settings, self._kept.get(_name(source), ""))
+        elif type(before) is type(source):
+            source.parts.last = before.parts.last
+
+    def _keep(self, name: str, text: str) -> None:
+        """Keeps a list where it is another one than the one that is kept; an empty text removes that."""
+        if self._kept.get(name, "") != text:
+            self._memory.keep(name, text)
+            self._kept[name] = text
 
 
 def _tell(before: Status, now: Status) -> None:

@@ -5,17 +5,17 @@ Contains no reading.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from opmon.discovery.listed import Entry
 from opmon.errors import DiscoveryError
 
 
 class Parts:
-    """The last list of each part of one source."""
+    """The last list of each part of one source. `last` may be set to what it was before a start."""
 
     def __init__(self) -> None:
-        self._last: dict[str, tuple[Entry, ...]] = {}
+        self.last: Mapping[str, tuple[Entry, ...]] = {}
 
     async def read(
         self, parts: Iterable[str], read_one: Callable[[str], Awaitable[tuple[Entry, ...]]]
@@ -31,6 +31,6 @@ class Parts:
                 now[part] = await read_one(part)
             except DiscoveryError as error:
                 failures.append(str(error))
-                now[part] = self._last.get(part, ())
-        self._last = now
+                now[part] = self.last.get(part, ())
+        self.last = now
         return [entry for entries in now.values() for entry in entries], "; ".join(failures)

@@ -17,10 +17,13 @@ from opmon.discovery.file_sd import Files
 from opmon.discovery.http_sd import Http
 from opmon.discovery.kubernetes import ACCOUNT, Pods
 from opmon.discovery.listed import Listed
+from opmon.discovery.parts import Parts
 
 
 class Source(Protocol):
-    """What lists targets."""
+    """What lists targets. `parts` hold what it named last."""
+
+    parts: Parts
 
     @property
     def settings(self) -> FileSource | HttpSource | DnsSource | KubernetesSource:

@@ -201,6 +201,11 @@ DIRTY = Table(
     sqlite_with_rowid=False,
 )
 
+# What a source of targets named last, in discovery's own words.
+SOURCE_LISTS = Table(
+    "source_lists", METADATA, Column("source", TEXT, primary_key=True), _text("list"), sqlite_strict=True
+)
+
 SWEEPS = Table("sweeps", METADATA, _id(), _text("name"), Unique("name"), sqlite_strict=True)
 
 # `original` is the file, compressed; null where it was too large to keep.

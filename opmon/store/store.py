@@ -13,9 +13,9 @@ from sqlalchemy import Connection, func, select, text
 
 from opmon.core.cells import Sweep, SweepImport
 from opmon.core.model import Epoch, Row, TargetRecord, View
-from opmon.core.states import Step
+from opmon.core.states import STARTS_KEPT, Step
 from opmon.core.sums import Sums, TimelinePoint
-from opmon.store import epochs, retention, rollups, samples, sweeps, targets
+from opmon.store import epochs, lists, retention, rollups, samples, sweeps, targets
 from opmon.store.database import Database
 from opmon.store.retention import Retention
 from opmon.store.samples import Appended, Observed
@@ -128,6 +128,12 @@ class Store:
         with self.database.reading() as connection:
             return epochs.current(connection, targets.target_id(connection, target))
 
+    def earlier_starts(self, target: str) -> list[float]:
+        """The starts of the processes of the last epochs before the current one, in order, for `Tracker.restore`."""
+        with self.database.reading() as connection:
+            known = epochs.latest(connection, targets.target_id(connection, target), STARTS_KEPT + 1)[:-1]
+            return [one.process_start_seconds for one in known if one.process_start_seconds is not None]
+
     def epochs(self, target: str, start_ms: int, end_ms: int) -> Sequence[Epoch]:
         """The epochs that overlap the window, in order."""
         with self.database.reading() as connection:
@@ -160,6 +166,16 @@ class Store:
         """Grows with every change to what can be read."""
         with self.database.reading() as connection:
             return int(connection.execute(select(META.c.value).where(META.c.key == "commit")).scalar_one())
+
+    def source_lists(self) -> Mapping[str, str]:
+        """What was kept of each source of targets."""
+        with self.database.reading() as connection:
+            return lists.read_all(connection)
+
+    def keep_source_list(self, source: str, text: str) -> None:
+        """Keeps what a source named last; an empty text removes it. No answer changes by it."""
+        with self.database.writing(advance=False) as connection:
+            lists.save(connection, source, text)
 
     # --- upkeep: runs of small transactions -----------------------------------------------------------------------
 
