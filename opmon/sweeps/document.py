@@ -232,7 +232,7 @@ def _parsed(text: str, file_name: str) -> tuple[tuple[Record, ...], bool]:
         try:
             value, end = decoder.raw_decode(text, place)
         except (ValueError, RecursionError) as error:
-            if found and isinstance(error, json.JSONDecodeError) and not text[error.pos :].strip("\0 \r\n\t"):
+            if found and isinstance(error, json.JSONDecodeError) and _is_cut_off(text, place, error):
                 return tuple(found), True
             words = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
             fault_line = error.lineno if isinstance(error, json.JSONDecodeError) else line
@@ -242,6 +242,17 @@ def _parsed(text: str, file_name: str) -> tuple[tuple[Record, ...], bool]:
             raise SweepError(f"the file has more than {MOST_RECORDS:,} records", file=file_name)
         place = _SPACE.match(text, end).end()  # type: ignore[union-attr]
     return tuple(found), False
+
+
+_HALF_A_TOKEN = re.compile(r"[\w.+\\-]*[\0\s]*")
+
+
+def _is_cut_off(text: str, place: int, error: json.JSONDecodeError) -> bool:
+    """Whether the value that begins at `place` is sound up to the end of the text, where it stops: between two tokens, in
+    a text, or within a number or a word."""
+    if text[place] not in "{[":
+        return False
+    return error.msg.startswith("Unterminated string") or bool(_HALF_A_TOKEN.fullmatch(text, error.pos))
 
 
 def _without_texts(value: dict[str, Any]) -> dict[str, Any]:

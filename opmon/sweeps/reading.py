@@ -195,7 +195,8 @@ def cell(fields: Fields, given: Given, **values: Any) -> Cell:
         guessed = values.pop(f"guessed_{name}", None)
         values[name] = values.get(name) or said or guessed or ""
         if guessed and values[name] == guessed and not said:
-            fields.note(f"the {name} {guessed!r} is guessed from the file's name or its settings")
+            words = f"the {name} {guessed!r} is guessed from the file's name or its settings"
+            fields.notes.extend([] if words in fields.notes else [words])
     if not values["configuration"]:
         raise fields.fault("the file does not say which configuration was measured; say it with --config")
     for name in ("configuration", "content"):

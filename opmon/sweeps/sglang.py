@@ -21,7 +21,7 @@ _AGAIN = "total_output_tokens_retokenized"
 TOKENS_AGREE_WITHIN_RATIO = 0.05
 _OWN_NAME = re.compile(r"(?i)(^|/)[a-z-]+_\d{4}_\d+_[^/]*\.jsonl(\.gz)?$")
 """What the tool calls a file: backend, month and day, requests, content. None of it is a configuration."""
-_TOOL = re.compile(r"(?i)(?<![^/])sglang[-_.]?")
+_TOOL = re.compile(r"(?i)(?<![^/])sglang[-_.]?|(?<=[-_./])details(?=\.)")
 _API = {"sglang": "generate", "sglang-native": "generate", "sglang-oai": "completions", "vllm": "completions"}
 _SETTINGS = (
     "version",

@@ -13,7 +13,10 @@ ARGUED: dict[tuple[str, str], str] = {
         )
         for end in (".json.gz", "-trimmed.json")
     },
-    ("vllm-ci", "prompt_mean"): "the table has what was asked for; (total - output) / requests is what the runs measured",
+    (
+        "vllm-ci",
+        "prompt_mean",
+    ): "the table has what was asked for; (total - output) / requests is what the runs measured",
     ("llmperf", "duration_s"): "requests / requests per minute says it: 150 at 84.7 a minute are 106 s",
     ("sglang-0.5.23-details.jsonl", "n_failed"): "the details list what each request said: two were refused",
     ("sglang-0.5.3-details.jsonl", "n_failed"): "the details list what each request said",
