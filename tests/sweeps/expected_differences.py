@@ -35,6 +35,14 @@ ARGUED: dict[tuple[str, str], str] = {
     ("llama-benchy", "agg_out_tok_s"): "the tool's figure leaves the first tokens' time out; ours counts it in",
     ("llama-benchy", "ttft_p50_ms"): "the file has every request: ours is their median, the table's the mean",
     ("llama-benchy", "ttft_p95_ms"): "the file has every request",
+    **{
+        ("llmd-br-v0_1-example.yaml", column): "the table's program read nothing of version 0.1; the file states it"
+        for column in ("prompt_mean", "output_mean", "n_ok", "n_failed", "duration_s", "agg_out_tok_s")
+    },
+    **{
+        (f"llmd-br-v{version}-example.yaml", "duration_s"): "the report states it, as PT49.97S"
+        for version in ("0_2", "0_2_1")
+    },
 }
 """(file or tool, column of the table): the reason."""
 

@@ -58,7 +58,7 @@ def test_a_real_file_becomes_the_expected_cell(row: dict[str, str]) -> None:
         with pytest.raises(SweepError, match=REFUSED[row["file"]]):
             imported(row["file"])
         return
-    cell: Cell = imported(row["file"]).cells[int(row["idx"])]
+    cell: Cell = imported(row["file"]).cells[int(row["idx"] or 0)]
     differing = {}
     for column, figure in FIGURES.items():
         if (row["file"], column) in ARGUED or (row["tool"], column) in ARGUED:
