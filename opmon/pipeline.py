@@ -44,13 +44,15 @@ class Observer:
         *,
         epoch: Epoch | None = None,
         rows: Sequence[Row] = (),
+        starts: Sequence[float] = (),
         expected_model: str | None = None,
     ) -> None:
-        """`epoch` and `rows`: where the database ends. `expected_model`: counted as missing while it is not served."""
+        """`epoch`, `rows`, `starts`: where the database ends, as `Tracker.restore` wants it. `expected_model`: counted as missing
+        while it is not served."""
         self.record = record
         self._expected_model = expected_model
         self.tracker = (
-            Tracker.restore(epoch, rows, stall_after_ms=record.stall_after_ms)
+            Tracker.restore(epoch, rows, record.stall_after_ms, starts=starts, kind=record.kind)
             if epoch is not None or rows
             else Tracker.fresh(stall_after_ms=record.stall_after_ms)
         )

@@ -42,6 +42,7 @@ class _Memory:
     record: TargetRecord
     epoch: Epoch | None
     rows: Sequence[Row]
+    starts: Sequence[float]
 
 
 @dataclass(slots=True)
@@ -141,8 +142,9 @@ class Watching:
             record = record_of(plan, known, self._clock.now_ms())
             epoch = self._store.current_epoch(plan.name) if known else None
             rows = self._store.recent_rows(plan.name) if known else ()
+            starts = self._store.earlier_starts(plan.name) if known else ()
             self._store.save_target(record)
-            memories.append(_Memory(record, epoch, rows))
+            memories.append(_Memory(record, epoch, rows, starts))
         return memories
 
     def _remove(self, name: str) -> None:
@@ -157,7 +159,13 @@ class Watching:
     def _begin(self, plan: Plan, memory: _Memory) -> None:
         self._owed.pop(plan.name, None)
         scraper = Scraper(scrape_target(plan), self._clock)
-        observer = Observer(memory.record, epoch=memory.epoch, rows=memory.rows, expected_model=plan.target.model)
+        observer = Observer(
+            memory.record,
+            epoch=memory.epoch,
+            rows=memory.rows,
+            starts=memory.starts,
+            expected_model=plan.target.model,
+        )
         watch = Watch(observer, scraper, self._clock, is_pace_fixed=plan.is_pace_fixed)
         watch.on_pace_change = self._pace_changed
         self._watched[plan.name] = _Watched(plan, watch, scraper, memory.record)

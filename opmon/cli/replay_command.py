@@ -180,8 +180,9 @@ class _Stored:
 
         epoch = self._store.current_epoch(self._target) if self.record else None
         rows = self._store.recent_rows(self._target) if self.record else ()
+        starts = self._store.earlier_starts(self._target) if self.record else ()
         self._store.save_target(record)
-        return Observer(record, epoch=epoch, rows=rows)
+        return Observer(record, epoch=epoch, rows=rows, starts=starts)
 
     def _row(self, stratum_ms: int) -> Row | None:
         from opmon.core.model import View

@@ -16,14 +16,24 @@ _CREATED = "created"
 START_TOLERANCE_SECONDS = 0.5
 """Starts of a process that lie closer are one start: some exporters compute it anew for each page."""
 
+WARM_UP_REQUESTS = 10
+WARM_UP_TOKENS = 10_000
+WARM_UP_DECODED_SECONDS = 60
+"""A process that takes over without an outage may have been tried with so much before."""
+MOST_REQUESTS_PER_SECOND = 2_000
+MOST_TOKENS_PER_SECOND = 100_000
+"""What one engine can do at the very most, from its first second on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """Why a new epoch begins. `cause` is one word: start, restart, version, kv_blocks, speculation, models, engines,
-    clock (it was set back), or the name of another part of the identity."""
+    clock (it was set back), or the name of another part of the identity. `fallen`: the engines whose counters fell,
+    where nothing else tells of the restart."""
 
     cause: str
     detail: str
+    fallen: frozenset[SeriesKey] = frozenset()
 
 
 @dataclass(slots=True)
@@ -67,7 +77,16 @@ class Server:
         ]
         if not reasons:
             return None
-        return Change(reasons[0].cause, "; ".join(reason.detail for reason in reasons))
+        return Change(reasons[0].cause, "; ".join(reason.detail for reason in reasons), reasons[0].fallen)
+
+    def too_old(self, snapshot: Snapshot, fallen: Iterable[SeriesKey], seconds: float) -> bool:
+        """Whether engines whose counters fell cannot have begun at 0 within the last `seconds`: not this server that
+        restarted, but another one. A single counter that fell is a broken one, and tells nothing."""
+        for key in fallen:
+            sample = snapshot.series[key]
+            if len(_names_fallen(self.counters[key], sample.counters)) > 1 and not can_be_new(sample, seconds):
+                return True
+        return False
 
     def absent(self, snapshot: Snapshot) -> frozenset[SeriesKey]:
         """Expected engines that the scrape does not show."""
@@ -111,11 +130,13 @@ class Server:
             if key.startswith(_CREATED) and self.identity.get(key, value) != value:
                 yield Change("restart", "its counters were created anew")
                 break
+        fallen: dict[SeriesKey, str] = {}
         for engine, sample in snapshot.series.items():
-            fallen = _fallen(self.counters.get(engine, {}), sample.counters)
-            if fallen is not None:
-                yield Change("restart", fallen)
-                break
+            before = self.counters.get(engine, {})
+            for name in _names_fallen(before, sample.counters)[:1]:
+                fallen[engine] = f"{name} fell from {before[name]:g} to {sample.counters[name]:g}"
+        if fallen:
+            yield Change("restart", next(iter(fallen.values())), frozenset(fallen))
 
     def _other_identity(self, identity: Mapping[str, str]) -> Iterable[Change]:
         for key, value in identity.items():
@@ -151,6 +172,27 @@ class Alternation:
         self.calm += 1
 
 
+def can_be_new(sample: SeriesSample, seconds: float) -> bool:
+    """Whether an engine that began at most `seconds` ago can have counted so much. True where nothing tells.
+
+    No request decodes for longer than its engine is there: the sum of inter-token times is at most the number of
+    requests times that age (twice, for what engines count a little differently).
+    """
+    counters = sample.counters
+    first_tokens = counters.get("ttft_seconds_count")
+    requests = max(first_tokens or 0.0, counters.get("finished_requests", 0.0))
+    decoded_seconds = counters.get("itl_seconds_sum", 0.0)
+    if first_tokens is not None:
+        at_most = 2 * seconds * (requests + (sample.running or 0))
+        if decoded_seconds > WARM_UP_DECODED_SECONDS + at_most:
+            return False
+    tokens = counters.get("generation_tokens", 0.0)
+    return (
+        requests <= WARM_UP_REQUESTS + MOST_REQUESTS_PER_SECOND * seconds
+        and tokens <= WARM_UP_TOKENS + MOST_TOKENS_PER_SECOND * seconds
+    )
+
+
 def engines_of(series: Mapping[SeriesKey, SeriesSample]) -> frozenset[SeriesKey]:
     """The engines that a scrape shows. A series without `running` is none: it may be in one lane only."""
     return frozenset(key for key, sample in series.items() if sample.running is not None)
@@ -161,9 +203,10 @@ def names_of(keys: Iterable[SeriesKey]) -> str:
     return ", ".join(f"engine {key.engine_index or '(one)'} of {key.model_name or '(no name)'}" for key in sorted(keys))
 
 
-def _fallen(old: Mapping[str, float], new: Mapping[str, float]) -> str | None:
-    """The counter that fell, in words. A `_sum` may fall while its `_count` rises: a negative observation, as a
-    clock that was set back makes one; no restart."""
+def _names_fallen(old: Mapping[str, float], new: Mapping[str, float]) -> list[str]:
+    """The counters that fell. A `_sum` may fall while its `_count` rises: a negative observation, as a clock that was
+    set back makes one; no restart."""
+    names = []
     for name, value in new.items():
         before = old.get(name)
         if before is None or not fell(before, value):
@@ -171,5 +214,5 @@ def _fallen(old: Mapping[str, float], new: Mapping[str, float]) -> str | None:
         count = name.removesuffix("_sum") + "_count"
         if name.endswith("_sum") and new.get(count, 0.0) > old.get(count, 0.0):
             continue
-        return f"{name} fell from {before:g} to {value:g}"
-    return None
+        names.append(name)
+    return names

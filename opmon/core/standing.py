@@ -20,11 +20,13 @@ Levels = dict[str | None, dict[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Relabel:
-    """The good rows (observed or stalled, never others) whose stratum begins in `[start_ms, end_ms)` get `state`."""
+    """The good rows (observed or stalled, never others) whose stratum begins in `[start_ms, end_ms)` get `state`, and the
+    kind that goes with it."""
 
     start_ms: int
     end_ms: int
     state: State
+    kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

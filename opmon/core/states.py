@@ -21,9 +21,12 @@ STEADY_ANSWERS = 10
 second change of server within so many answers, without an outage between, shows that there are several."""
 
 MOST_STEADY_ANSWERS = 600
-"""Where the start of a process came back, the same is asked of four times as many answers each time, up to so many."""
+"""Where a change proves by itself that there are several servers, the same is asked of four times as many answers each
+time, up to so many. Where only counters tell of it, as many answers are dated back: among them one server's counters
+may have leapt up to another's, and looked like work."""
 
 STARTS_KEPT = 16
+SEVERAL = "several_servers"
 
 REMOVED_AFTER_STRATA = 10
 """So many strata may an expected engine be absent, while others progress, before it counts as removed."""
@@ -62,6 +65,7 @@ class Tracker:
         self._is_dated_back = False
         self._starts_seen: deque[float] = deque(maxlen=STARTS_KEPT)
         self._steady_answers = STEADY_ANSWERS
+        self._seen_at_ms: int | None = None
 
     @classmethod
     def fresh(cls, *, stall_after_ms: int) -> Tracker:
@@ -69,12 +73,22 @@ class Tracker:
         return cls(stall_after_ms)
 
     @classmethod
-    def restore(cls, epoch: Epoch | None, rows: Sequence[Row], stall_after_ms: int) -> Tracker:
+    def restore(
+        cls,
+        epoch: Epoch | None,
+        rows: Sequence[Row],
+        stall_after_ms: int,
+        *,
+        starts: Sequence[float] = (),
+        kind: str | None = None,
+    ) -> Tracker:
         """Goes on where the database ends.
 
         `epoch` is the current one (or the last), None if there was no answer yet. `rows` are the latest ones of the
         whole target, in order: at least back to the last full scrape and over `stall_after_ms`, and over all of a
         stalled stretch at the end. Without rows the identity alone tells whether the server is still the same.
+        `starts`: those of the processes of earlier epochs, in order. `kind`: that of the target's last attempt; where
+        several servers answered, they are taken to answer still.
         """
         tracker = cls(stall_after_ms)
         if epoch is None:
@@ -89,6 +103,10 @@ class Tracker:
         for row in good:
             tracker._standing.restore(row)
         tracker._seen_last = tracker._standing.last
+        tracker._seen_at_ms = good[-1].at_ms if good else None
+        tracker._starts_seen.extend(starts)
+        if kind == SEVERAL:
+            tracker._alternation, tracker._is_dated_back = Alternation(), True
         return tracker
 
     def advance(self, attempt: Attempt) -> Step:
@@ -106,8 +124,8 @@ class Tracker:
             return self._without_value(attempt, State.INVALID, "engine_absent", detail)
         change = self._change(snapshot)
         absent = self._server.absent(snapshot)
-        if self._alternates(snapshot, change, absent):
-            return self._of_several_servers(attempt)
+        if self._alternates(attempt, snapshot, change, absent):
+            return self._of_several_servers(attempt, change)
         if change is None and absent:
             self._absent_strata += progressed(self._seen_last, snapshot.series)
             self._seen_last = snapshot.series
@@ -116,17 +134,19 @@ class Tracker:
             change = self._server.removal(snapshot)
         return self._good(attempt, snapshot, change)
 
-    def _alternates(self, snapshot: Snapshot, change: Change | None, absent: Collection[SeriesKey]) -> bool:
+    def _alternates(
+        self, attempt: Attempt, snapshot: Snapshot, change: Change | None, absent: Collection[SeriesKey]
+    ) -> bool:
         """Whether several servers answer. An engine that joins while none is absent is no other server."""
         if self._alternation is None:
             since = self._answers_since_change
             self._answers_since_change = None if since is None or since >= STEADY_ANSWERS else since + 1
-            is_other = change is not None and (change.cause not in ("engines", "models", "clock") or bool(absent))
-            comes_back = is_other and since is None and self._started_before(snapshot)
-            if comes_back:
-                self._steady_answers = min(4 * self._steady_answers, MOST_STEADY_ANSWERS)
-            elif since is None or not is_other:
+            if change is None or (change.cause in ("engines", "models", "clock") and not absent):
                 return False
+            if since is None:
+                if not self._is_another(attempt, snapshot, change):
+                    return False
+                self._steady_answers = min(4 * self._steady_answers, MOST_STEADY_ANSWERS)
             self._alternation = Alternation()
         self._alternation.take(snapshot)
         if self._alternation.calm <= self._steady_answers:
@@ -134,22 +154,31 @@ class Tracker:
         self._alternation = None
         return False
 
-    def _started_before(self, snapshot: Snapshot) -> bool:
-        """Whether this is a process that was followed before the present one: a server that restarts never goes back
-        to an earlier start, so two servers answer."""
-        start = snapshot.process_start_seconds
-        return start is not None and any(abs(start - seen) <= START_TOLERANCE_SECONDS for seen in self._starts_seen)
+    def _is_another(self, attempt: Attempt, snapshot: Snapshot, change: Change) -> bool:
+        """Whether a change proves by itself that there are two servers: one that restarts never goes back to an
+        earlier start, and begins to count at 0 after its last good answer."""
+        start, present = snapshot.process_start_seconds, self._server.process_start_seconds
+        if start is not None and present is not None and abs(start - present) > START_TOLERANCE_SECONDS:
+            return any(abs(start - seen) <= START_TOLERANCE_SECONDS for seen in self._starts_seen)
+        if self._seen_at_ms is None:
+            return False
+        seconds = max(attempt.at_ms - self._seen_at_ms + attempt.took_ms, 1000) / 1000
+        return self._server.too_old(snapshot, change.fallen, seconds)
 
-    def _of_several_servers(self, attempt: Attempt) -> Step:
-        """The row of an answer from one of several servers. What was taken for one server is dated back: the present
-        epoch, and the answers just before it, among which the other server's counters may have looked like work."""
+    def _of_several_servers(self, attempt: Attempt, change: Change | None) -> Step:
+        """The row of an answer from one of several servers. What was taken for one server is dated back, and is not
+        exported."""
         detail = "answers come from more than one server: watch each by itself, not the balancer before them"
-        step = self._without_value(attempt, State.INVALID, "several_servers", detail)
+        step = self._without_value(attempt, State.INVALID, SEVERAL, detail)
         if self._is_dated_back or self.epoch is None:
             return step
         self._is_dated_back = True
+        self._standing.close()
+        self._carried = {}
         since_ms = self.epoch.start_ms - STEADY_ANSWERS * attempt.interval_ms
-        return replace(step, relabels=(Relabel(since_ms, attempt.stratum_ms, State.INVALID),))
+        if change is not None and change.fallen:
+            since_ms = attempt.stratum_ms - MOST_STEADY_ANSWERS * attempt.interval_ms
+        return replace(step, relabels=(Relabel(since_ms, attempt.stratum_ms, State.INVALID, SEVERAL),))
 
     def clock_stepped(self, step_ms: int) -> None:
         """The wall clock stepped since the last attempt; positive: forward.
@@ -159,6 +188,7 @@ class Tracker:
         new epoch begins, and nothing is compared across it.
         """
         self._carried = add_final(self._carried, self._standing.close())
+        self._seen_at_ms = None
         if step_ms < 0 and self.epoch is not None:
             self._set_back = Change("clock", f"the clock was set back by {-step_ms / 1000:g} s")
 
@@ -189,12 +219,17 @@ class Tracker:
         row = self._row(attempt, State.OBSERVED, dict(snapshot.series))
         judgement = self._standing.take(row)
         row.state = judgement.state
+        self._seen_at_ms = attempt.at_ms
+        final = add_final(final, judgement.final)
+        if self._answers_since_change is not None:
+            # While a change is fresh it may turn out to be the first of several servers: what is exported stays.
+            self._carried, final = final, {}
         return Step(
             row=row,
             detail=change.detail if change else snapshot.detail,
             new_epoch=new_epoch,
             relabels=judgement.relabels,
-            final=add_final(final, judgement.final),
+            final=final,
             learnt_epoch=learnt_epoch,
         )
 

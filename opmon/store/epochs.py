@@ -57,7 +57,12 @@ def read(connection: Connection, target: int, start_ms: int, end_ms: int) -> Seq
 def current(connection: Connection, target: int) -> Epoch | None:
     """The epoch that began last; None before the first answer. By its number: a clock that was set back lets a later
     epoch begin at an earlier instant."""
-    return max(_all(connection, target), key=lambda epoch: epoch.number, default=None)
+    return next(iter(latest(connection, target, 1)), None)
+
+
+def latest(connection: Connection, target: int, count: int) -> list[Epoch]:
+    """The last epochs by their numbers, the current one at the end."""
+    return sorted(_all(connection, target), key=lambda epoch: epoch.number)[-count:]
 
 
 def _all(connection: Connection, target: int) -> list[Epoch]:

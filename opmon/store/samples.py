@@ -289,7 +289,7 @@ def _relabel(connection: Connection, target: int, relabel: Relabel) -> None:
             ATTEMPTS.c.stratum_ms < relabel.end_ms,
             ATTEMPTS.c.state.in_(GOOD_STATES),
         )
-        .values(state=_STATE_PLACES[relabel.state])
+        .values(state=_STATE_PLACES[relabel.state], kind=relabel.kind)
     )
 
 

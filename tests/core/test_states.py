@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from opmon.core.model import Attempt, Epoch, Lane, SeriesKey, SeriesSample, Snapshot, State
-from opmon.core.states import REMOVED_AFTER_STRATA, Relabel, Step, Tracker
+from opmon.core.states import REMOVED_AFTER_STRATA, STEADY_ANSWERS, Relabel, Step, Tracker
 from tests.core.stage import ONE, Stage, epochs_of, rows_of, watch
 
 TWO = SeriesKey("model", "1")
@@ -263,12 +263,14 @@ def test_standing_requests_that_vanish_before_a_stall_were_load() -> None:
     )
 
 
-def test_a_restart_makes_what_stood_still_final() -> None:
+def test_a_restart_makes_what_stood_still_final_once_it_is_certain_that_it_was_one() -> None:
     stage = Stage()
     before = [*stage.play(2, 1), *stage.play(50, 1, moving=False)]
     stage.restart()
+    steps = watch([*before, *stage.play(2 + STEADY_ANSWERS)])
 
-    assert {1: 52_000, 0: 1000} == final_ms(watch([*before, *stage.play(1)]))
+    assert {1: 2000} == final_ms(steps[:-1])
+    assert {1: 52_000, 0: 1000 * (2 + STEADY_ANSWERS)} == final_ms(steps)
 
 
 def test_each_model_has_its_own_final_levels() -> None:
