@@ -45,6 +45,9 @@ MORE = """
 | a long prefill: nothing moves for minutes | stalled at first, load again once its first token came | `tests/core/test_states.py::test_a_long_prefill_is_load` |
 | two servers behind one address | invalid until one alone has answered ten times | `tests/core/test_alternation.py::test_once_one_server_alone_answers_it_is_observed_again` |
 | twenty such targets beside twenty good ones | the good ones lose no stratum, memory stays flat, a line in the log per change | `tests/hostile/test_flood.py::test_twenty_hostile_targets_cost_twenty_good_ones_nothing` |
+| two engines on one page, busy or idle | invalid (`not_an_engine`), naming both; read where the settings name one | `tests/core/test_recognise.py::test_a_page_with_requests_of_two_engines_is_refused_and_names_both_and_the_remedy` |
+| one engine under two names that disagree | invalid (`not_an_engine`): neither added nor halved | `tests/core/test_recognise.py::test_two_prefixes_that_disagree_are_neither_added_nor_halved` |
+| a counter below 0, a KV cache at 170 % | not known, and the report warns (`unusable_values`) | `tests/core/test_unusable.py::test_a_counter_below_0_is_not_known_and_told` |
 
 ## What no table can hold
 
