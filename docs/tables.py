@@ -23,6 +23,8 @@ from opmon.api import v1
 from opmon.cli.main import cli
 from opmon.config import settings_table
 from opmon.core import answers
+from opmon.core.recommend.claimed import Claim
+from opmon.core.saving import Saving
 from opmon.exporter import metrics_table
 
 DOCS = Path(__file__).resolve().parent
@@ -157,6 +159,8 @@ def fields() -> Iterator[str]:
         answers.Recommendation,
         answers.SweepAnswer,
         answers.Turn,
+        Claim,
+        Saving,
     )
     seen: set[type] = set()
     for top in tops:

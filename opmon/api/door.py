@@ -17,6 +17,9 @@ from opmon.api.static_files import StaticFiles
 from opmon.core import answers
 from opmon.core.answers import Selector
 from opmon.core.cells import SweepImport
+from opmon.core.recommend.claimed import Claim
+from opmon.core.recommend.quote import ClaimAsk
+from opmon.core.saving import Saving, SavingAsk
 from opmon.reports import RecommendationAsk, WindowAsk
 
 
@@ -71,6 +74,14 @@ class Reports(Protocol):
         ttft_ratio: float = 1.0,
     ) -> answers.Turn:
         """The turn calculator."""
+        ...
+
+    def claim(self, ask: RecommendationAsk, quote: ClaimAsk) -> Claim:
+        """Where a quoted speed-up comes from, and what holds instead."""
+        ...
+
+    def saving(self, ask: SavingAsk) -> Saving:
+        """The saving calculator."""
         ...
 
     def version_tag(self, selector: Selector, ask: WindowAsk) -> str:

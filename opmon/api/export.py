@@ -14,6 +14,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from opmon.core.answers import OperatingPoint, Recommendation, SweepAnswer
+from opmon.core.recommend.claimed import Claim
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n")
 Row = dict[str, Any]
@@ -80,6 +81,12 @@ def recommendation_rows(answer: Recommendation) -> list[Row]:
         for content in answer.contents
         for name, column in (("per_stream", content.columns.per_stream), ("aggregate", content.columns.aggregate))
     ]
+
+
+def claim_rows(answer: Claim) -> list[Row]:
+    """One row a place that gives the quoted ratio; where none does, the nearest ones."""
+    head = {"sweep": answer.sweep, "speedup_ratio": answer.speedup_ratio, "found": answer.found}
+    return [head | flat(place) for place in answer.places or answer.nearest] or [head]
 
 
 def sweep_rows(sweep: SweepAnswer) -> list[Row]:

@@ -28,6 +28,8 @@ from opmon.api.problems import refuse_repeated
 from opmon.api.runtime import RuntimeInfo
 from opmon.core import answers
 from opmon.core.names import MOST_CHARACTERS, sweep_name_fault
+from opmon.core.recommend.claimed import Claim
+from opmon.core.saving import Saving
 from opmon.errors import NotFound, SweepError
 from opmon.sweeps.detect import LARGEST_BYTES, read_sweep
 
@@ -133,6 +135,20 @@ def turn(request: Request, asked: Annotated[asks.TurnQuery, Query()], parts: Doo
     """What a decode speed-up is worth over the whole turn."""
     inputs = asked.model_dump(exclude={"format"})
     return reply(request, parts, asked, lambda: parts.reports.turn(**inputs), lambda answer: [flat(answer)])
+
+
+@router.get("/claim", responses=schemas.reading(Claim), summary="Where a quoted speed-up comes from")
+def claim(request: Request, asked: Annotated[asks.ClaimQuery, Query()], parts: Door) -> Response:
+    """The cell and column that a quoted speed-up is read from, how they differ from the live server, what holds there."""
+    ask, quote = asked.ask(), asked.quote()
+    return reply(request, parts, asked, lambda: parts.reports.claim(ask, quote), export.claim_rows)
+
+
+@router.get("/saving", responses=schemas.reading(Saving), summary="The saving calculator")
+def saving(request: Request, asked: Annotated[asks.SavingQuery, Query()], parts: Door) -> Response:
+    """What bytes that a step no longer reads are worth at most."""
+    ask = asked.ask()
+    return reply(request, parts, asked, lambda: parts.reports.saving(ask), lambda answer: [flat(answer)])
 
 
 @router.get("/status/buildinfo", responses=schemas.reading(schemas.BuildInfo), summary="Which opmon this is")

@@ -20,6 +20,10 @@ from opmon.core.curve import live_curve
 from opmon.core.model import TargetRecord, View
 from opmon.core.operating_point import operating_point
 from opmon.core.recommend import live_point, recommend
+from opmon.core.recommend.claim import claim
+from opmon.core.recommend.claimed import Claim
+from opmon.core.recommend.quote import ClaimAsk
+from opmon.core.saving import Saving, SavingAsk, saving
 from opmon.core.sentence import not_yet
 from opmon.core.source import Source
 from opmon.core.sums import Sums, add
@@ -169,6 +173,14 @@ class Reports:
             ("recommendation", ask, chosen.start_ms, chosen.end_ms), lambda: self._recommendation(ask)
         )
 
+    def claim(self, ask: RecommendationAsk, quote: ClaimAsk) -> Claim:
+        """Where a quoted speed-up comes from in the sweep, and what the recommendation says instead."""
+        chosen = self._choose(ask.selector, ask.window)
+        return self._remember(
+            ("claim", ask, quote, chosen.start_ms, chosen.end_ms),
+            lambda: claim(self._source.sweep(ask.sweep), quote, self.recommendation(ask)),
+        )
+
     def sweeps(self) -> tuple[answers.SweepAnswer, ...]:
         """The stored sweeps, without their cells."""
         return tuple(replace(sweep_answer(sweep), cells=()) for sweep in self._source.sweeps())
@@ -188,6 +200,10 @@ class Reports:
     ) -> answers.Turn:
         """The turn calculator."""
         return turn(ttft_seconds, decode_seconds, speedup_ratio, measured, ttft_ratio)
+
+    def saving(self, ask: SavingAsk) -> Saving:
+        """The saving calculator."""
+        return saving(ask)
 
     # --- how ------------------------------------------------------------------------------------------------------
 

@@ -11,10 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opmon.core import answers as a
-from opmon.core.cells import SweepImport
+from opmon.core.cells import Sweep, SweepImport
 from opmon.core.occupancy import distribution
+from opmon.core.recommend.claim import claim
+from opmon.core.recommend.claimed import Claim
+from opmon.core.recommend.quote import ClaimAsk
+from opmon.core.saving import Saving, SavingAsk, saving
 from opmon.errors import InvalidWindow, NotFound
 from opmon.reports import RecommendationAsk, WindowAsk
+from opmon.sweeps.detect import example_sweep_bytes, read_sweep
 
 NOW = 1_795_973_400.0
 HOUR = 3600.0
@@ -278,6 +283,14 @@ class Scene:
         after = ttft_seconds + decode_seconds
         before = ttft_seconds * ttft_ratio + decode_seconds * speedup_ratio
         return a.Turn(before / after, measured, ttft_ratio, before, after, ttft_seconds / after)
+
+    def claim(self, ask: RecommendationAsk, quote: ClaimAsk) -> Claim:
+        answer = self.recommendation(ask)
+        read = read_sweep(example_sweep_bytes(), "example-drafters.csv")
+        return claim(Sweep(ask.sweep, (read,)), quote, answer)
+
+    def saving(self, ask: SavingAsk) -> Saving:
+        return saving(ask)
 
     def take_in(self, name: str, read: SweepImport) -> None:
         one = a.SweepImportAnswer(
