@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePosixPath
 
 from opmon.core.names import escaped
 from opmon.sweeps.naming import guessed_name
@@ -69,8 +68,7 @@ def guessed_configuration(file_name: str, model: str | None) -> str | None:
     """The name that the file's path leaves; where that is only the model's name or nothing, its folder's, else the
     model's."""
     base = (model or "").rstrip("/").rsplit("/", 1)[-1]
-    path = PurePosixPath(file_name)
-    for part in (path.name, *(folder for folder in reversed(path.parts[:-1]))):
+    for part in reversed(file_name.split("/")):
         if not _COMBINATION.match(part) and (name := guessed_name(without_noise(part))) and name != base:
             return name
     return escaped(redacted(base))[:200] or None
