@@ -7,6 +7,7 @@ the client's file holds texts and instants but no tokens. With outputs of one le
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from opmon.core.cells import Cell
@@ -16,7 +17,7 @@ from opmon.sweeps.document import Document
 from opmon.sweeps.naming import concurrency_in, guessed_name, stem_of
 from opmon.sweeps.perf_metrics import Metrics, has_metrics, value_beside
 from opmon.sweeps.reading import Fields, Given, NoCell, Read, Reader, cell
-from opmon.sweeps.request_rows import known, mean_of, quantile_of
+from opmon.sweeps.request_rows import mean_of, quantile_of
 from opmon.sweeps.speeds import Speed, measured, quotient
 
 SUMMARY = "profile_export_genai_perf.json"
@@ -100,7 +101,7 @@ def _flag(config: Fields, *ways: Sequence[str]) -> bool | None:
 def _per_stream(metrics: Metrics, instants: Fields) -> Speed:
     """Of latencies beside, where all outputs were of one length; the old tool's own median; else an estimate."""
     low, high = metrics.figure("output_sequence_length", "min"), metrics.figure("output_sequence_length", "max")
-    latencies = [latency for latency, _ in _times(instants)]
+    latencies = [one.seconds for one in _requests(instants)]
     if low and low == high and latencies:
         speed = measured([low] * len(latencies), latencies)
         return Speed(speed.p50, speed.p95, "const_out_latency_rows")
@@ -145,17 +146,27 @@ def _instants_beside(document: Document, fields: Fields) -> Fields:
     return Fields(only, document.file_name, None, fields.notes)
 
 
-def _times(experiment: Fields) -> list[tuple[float | None, float | None]]:
-    """Elapsed seconds and seconds to the first answer of each request; None where its instants are no numbers."""
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """When a request began (Unix seconds), how long it took to its last answer and to its first."""
+
+    begun: float
+    seconds: float
+    ttft: float | None
+
+
+def _requests(experiment: Fields) -> list[_Request]:
+    """The requests whose instants are sound, in the order of the file."""
     listed = experiment.at("requests")
-    found: list[tuple[float | None, float | None]] = []
+    found = []
     for one in listed if isinstance(listed, list) else []:
         begun: Any = one.get("timestamp") if isinstance(one, Mapping) else None
         answers = one.get("response_timestamps") if isinstance(one, Mapping) else None
-        if _is_instant(begun) and isinstance(answers, list) and answers and all(map(_is_instant, answers)):
-            found.append((_between(begun, answers[-1]), _between(begun, answers[0])))
-        else:
-            found.append((None, None))
+        if not _is_instant(begun) or not isinstance(answers, list) or not answers or not all(map(_is_instant, answers)):
+            continue
+        seconds = _between(begun, answers[-1])
+        if seconds is not None:
+            found.append(_Request(begun / 1e9, seconds, _between(begun, answers[0])))
     return found
 
 
@@ -169,16 +180,10 @@ def _between(begun: int, ended: int) -> float | None:
 
 def _of_client(experiment: Fields, given: Given) -> Cell:
     """A cell without any speed: the file holds no tokens."""
-    times = _times(experiment)
-    latencies, firsts = [latency for latency, _ in times], [first for _, first in times]
-    listed = [one for one in experiment.at("requests") or [] if isinstance(one, Mapping)]
-    begun = [float(one["timestamp"]) / 1e9 for one in listed if _is_instant(one.get("timestamp"))]
-    ended = (
-        [start + latency for start, latency in zip(begun, latencies, strict=False) if latency]
-        if len(begun) == len(latencies)
-        else []
-    )
-    duration = max(ended) - min(begun) if ended else None
+    requests = _requests(experiment)
+    seconds, firsts = [one.seconds for one in requests], [one.ttft for one in requests]
+    begun = min((one.begun for one in requests), default=None)
+    duration = None if begun is None else max(one.begun + one.seconds for one in requests) - begun
     experiment.note(f"genai-perf's client file holds no tokens, so the cell has no speed; give {SUMMARY}")
     extra: dict[str, str] = {}
     values = {
@@ -191,11 +196,11 @@ def _of_client(experiment: Fields, given: Given) -> Cell:
         ),
         "ttft": quantile_of(firsts, 0.5),
         "ttft_p95": quantile_of(firsts, 0.95),
-        "e2e": mean_of(latencies),
-        "requests_per_second": quotient(len(known(latencies)), duration),
-        "completed_requests": len(known(latencies)),
+        "e2e": mean_of(seconds),
+        "requests_per_second": quotient(len(requests), duration),
+        "completed_requests": len(requests),
         "duration_seconds": duration,
-        "measured_at": min(begun, default=None),
+        "measured_at": begun,
         "tool": "genai-perf",
         "guessed_configuration": guessed_name(experiment.file_name),
     }
