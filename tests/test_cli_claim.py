@@ -102,6 +102,12 @@ def test_the_saving_is_told_with_what_was_realised() -> None:
     assert measured.endswith("0.59 ms a step saved, 37 % of the 1.613 ms claimed.")
 
 
+def test_a_step_that_got_longer_is_no_saving() -> None:
+    shown = run(*SAVING, "--speed", "185.5", "--speed-after", "180").output
+
+    assert shown.rstrip().endswith("0.54 ms a step lost: nothing of the saving arrived.")
+
+
 def test_the_json_of_a_saving_has_what_was_promised() -> None:
     answer = json.loads(run(*SAVING, "--format", "json").output)
 

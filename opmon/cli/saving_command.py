@@ -106,8 +106,11 @@ def _measured(answer: Saving, measured: Measurement) -> str:
     steps = f"{1000 * measured.step_before_seconds:.2f} to {1000 * measured.step_after_seconds:.2f} ms a step"
     words = (
         f"Measured: {measured.speedup_ratio:.3f}x = steps {measured.step_ratio:.3f}x ({steps}) x acceptance"
-        f" {measured.acceptance_ratio:.3f}x; {1000 * measured.saved_seconds:.2f} ms a step saved"
+        f" {measured.acceptance_ratio:.3f}x; {1000 * abs(measured.saved_seconds):.2f} ms a step"
     )
+    if measured.saved_seconds < 0:
+        return f"{words} lost: nothing of the saving arrived."
+    words += " saved"
     if measured.realised_ratio is None:
         return f"{words}."
     return f"{words}, {100 * measured.realised_ratio:.0f} % of the {1000 * answer.figure_seconds:.3f} ms claimed."

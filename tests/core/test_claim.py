@@ -181,6 +181,32 @@ def test_columns_of_each_other_and_levels_of_one_configuration_are_no_pair(speed
     assert fields == [one.field for one in answer.quotients[0].fields]
 
 
+def test_of_many_quotients_that_fit_it_says_that_it_may_be_chance() -> None:
+    cells = [
+        Cell(name, "code", level, aggregate=base * step, source_file="f")
+        for name, levels, base in (("a", (1, 2, 4), 100.0), ("b", (3, 5, 6), 350.0))
+        for level, step in zip(levels, (1.0, 2.0, 4.0), strict=True)
+    ]
+    by_ratio, by_figures = (claimed(text, sweep=sweep_of(*cells)) for text in ("3.50", "700/200"))
+
+    assert 3 == by_ratio.quotient_count
+    assert "(one of 3 quotients that fit, perhaps by chance: give the two figures of the quote)" in by_ratio.sentence
+    assert (700, 200) == (by_figures.quotients[0].candidate.value, by_figures.quotients[0].reference.value)
+    assert "chance" not in by_figures.sentence
+
+
+def test_a_content_that_the_sweep_does_not_hold_differs_on_the_axis() -> None:
+    axes = {axis.axis: axis for axis in claimed("2.58", ask=Ask(content="poem")).axes}
+
+    assert ("code", "poem", True) == (axes["content"].claim, axes["content"].live, axes["content"].differs)
+
+
+def test_a_mix_is_named_as_it_was_declared() -> None:
+    axes = {axis.axis: axis for axis in claimed("2.58", ask=Ask(content="code=0.3,prose=0.7")).axes}
+
+    assert ("code=0.3,prose=0.7", True) == (axes["content"].live, axes["content"].differs)
+
+
 def test_figures_that_the_sweep_does_not_hold_are_not_found_by_their_ratio() -> None:
     assert "exact" == claimed("708.4/274.7").found
     assert "absent" == claimed("70.84/27.47").found

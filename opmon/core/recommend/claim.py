@@ -13,7 +13,7 @@ from opmon.core.answers import ContentAnswer, Recommendation
 from opmon.core.cells import Cell, Sweep, octaves
 from opmon.core.knee import BOTH
 from opmon.core.pairs import Pair, is_same_length, pair_cells
-from opmon.core.recommend.claim_words import sentence_of
+from opmon.core.recommend.claim_words import Origin, sentence_of
 from opmon.core.recommend.claimed import (
     ABSENT,
     ELSEWHERE,
@@ -29,6 +29,7 @@ from opmon.core.recommend.claimed import (
 from opmon.core.recommend.columns import COLUMNS, Column
 from opmon.core.recommend.quote import ClaimAsk, Quote, check_claim, parse_quote
 from opmon.core.recommend.quotients import unfair_quotients
+from opmon.core.recommend.ratios import NO_DIFFERENCE, classify
 
 MOST_NEAREST = 3
 MOST_PLACES = 20
@@ -48,7 +49,7 @@ def claim(sweep: Sweep, ask: ClaimAsk, answer: Recommendation) -> Claim:
     hits = tuple(one for one in places if one.exact or (one.within_noise and not one.inverted))
     is_settled = bool(hits) and hits[0].exact and not hits[0].contradicts
     names = (answer.reference, answer.candidate)
-    quotients = () if is_settled else unfair_quotients(sweep.cells, *names, quote)
+    quotients, count = ((), 0) if is_settled else unfair_quotients(sweep.cells, *names, quote)
     found = _found(hits, quotients)
     first = hits[0] if found in (EXACT, WITHIN_NOISE, ELSEWHERE) else None
     nearest = tuple([one for one in places if not one.inverted][:MOST_NEAREST]) if found == ABSENT else ()
@@ -61,10 +62,11 @@ def claim(sweep: Sweep, ask: ClaimAsk, answer: Recommendation) -> Claim:
         speedup_ratio=quote.ratio.value,
         quoted=quote.text,
         found=found,
-        sentence=sentence_of(quote, found, (first, nearest, quotients), axes, restated, answer),
+        sentence=sentence_of(quote, found, Origin(first, nearest, quotients, count), axes, restated, answer),
         places=hits[:MOST_PLACES],
         nearest=nearest,
         quotients=quotients,
+        quotient_count=count,
         axes=axes,
         operating_point=answer.operating_point,
         restated=restated,
@@ -139,7 +141,8 @@ def _lengths(lengths: Iterable[float | None]) -> list[float | None]:
 def _place(pair: Pair, column: Column, ratio: float, ask: ClaimAsk, quote: Quote, *, is_inverted: bool) -> ClaimPlace:
     reference, candidate = pair.reference.value(column.figure), pair.candidate.value(column.figure)
     delta = column.threshold(pair).delta
-    is_near = abs(math.log(ratio / quote.ratio.value)) <= math.log1p(delta)
+    away = ratio / quote.ratio.value
+    is_near = classify(away, away, delta) == NO_DIFFERENCE
     is_exact = is_near and quote.ratio.holds(ratio)
     if quote.figures is not None:
         over, under = (reference, candidate) if is_inverted != column.is_time else (candidate, reference)

@@ -6,6 +6,7 @@ Contains words only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from opmon.core.answers import Recommendation
 from opmon.core.recommend.claimed import (
@@ -32,15 +33,25 @@ AXES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place that a claim comes from, the nearest ones, the unfair quotients, and how many of these there are."""
+
+    place: ClaimPlace | None
+    nearest: Sequence[ClaimPlace]
+    quotients: Sequence[ClaimQuotient]
+    count: int
+
+
 def sentence_of(
     quote: Quote,
     found: str,
-    where: tuple[ClaimPlace | None, Sequence[ClaimPlace], Sequence[ClaimQuotient]],
+    where: Origin,
     axes: Sequence[ClaimAxis],
     restated: Sequence[ClaimRestated],
     answer: Recommendation,
 ) -> str:
-    """All of it. `where`: the place that the claim comes from, the nearest ones, the unfair quotients."""
+    """All of it."""
     parts = [_origin(quote, found, where, answer), _differences(axes), _instead(restated, answer)]
     return " ".join(part for part in parts if part)
 
@@ -64,18 +75,12 @@ def quotient_in_words(place: ClaimPlace, reference: str, candidate: str) -> str:
     return f"{upper} / {lower} {column.unit}"
 
 
-def _origin(
-    quote: Quote,
-    found: str,
-    where: tuple[ClaimPlace | None, Sequence[ClaimPlace], Sequence[ClaimQuotient]],
-    answer: Recommendation,
-) -> str:
-    place, nearest, quotients = where
-    said = times_sign(quote.ratio.value)
+def _origin(quote: Quote, found: str, where: Origin, answer: Recommendation) -> str:
+    place, said = where.place, times_sign(quote.ratio.value)
     if found == NOT_COMPARABLE:
-        return f"{_capital(quotients[0].detail)}."
+        return f"{_capital(where.quotients[0].detail)}{_chance(quote, where.count)}."
     if place is None or found == ABSENT:
-        listed = "; ".join(f"{times_sign(one.ratio)} ({place_in_words(one)})" for one in nearest)
+        listed = "; ".join(f"{times_sign(one.ratio)} ({place_in_words(one)})" for one in where.nearest)
         return f"This sweep does not contain {said}" + (f"; nearest are {listed}." if listed else " or any fair pair.")
     noise = f", within the noise of {100 * place.threshold_ratio:.1f} %," if found == WITHIN_NOISE else ""
     words = f"{said} is{noise} {place_in_words(place)}: {quotient_in_words(place, answer.reference, answer.candidate)}"
@@ -86,6 +91,13 @@ def _origin(
     if found == ELSEWHERE:
         words += f"; the quote says another {_listed([AXES[one] for one in place.contradicts])}"
     return f"{words}."
+
+
+def _chance(quote: Quote, count: int) -> str:
+    """Two given figures are no chance; of many quotients some fit any ratio."""
+    if quote.figures is not None or count == 1:
+        return ""
+    return f" (one of {count:,} quotients that fit, perhaps by chance: give the two figures of the quote)"
 
 
 def _differences(axes: Sequence[ClaimAxis]) -> str:

@@ -106,7 +106,8 @@ class Claim:
     """Where a quoted speed-up comes from, and what holds at the live point instead.
 
     `found`: `exact`, `within_noise`, `elsewhere` (only in cells that contradict the quote), `not_comparable` (only as a
-    quotient of two cells that are no fair pair) or `absent`. `nearest`: the three nearest places where it is absent.
+    quotient of two cells that are no fair pair) or `absent`. `nearest`: the three nearest places where it is absent. `quotient_count`: how many unfair
+    quotients give the ratio, of which at most three are listed; many mean chance.
     """
 
     sweep: str
@@ -119,6 +120,7 @@ class Claim:
     places: tuple[ClaimPlace, ...]
     nearest: tuple[ClaimPlace, ...]
     quotients: tuple[ClaimQuotient, ...]
+    quotient_count: int
     axes: tuple[ClaimAxis, ...]
     operating_point: OperatingPointSummary | None
     restated: tuple[ClaimRestated, ...]

@@ -37,8 +37,10 @@ class _Figure:
     value: float
 
 
-def unfair_quotients(cells: Iterable[Cell], reference: str, candidate: str, quote: Quote) -> tuple[ClaimQuotient, ...]:
-    """The three quotients nearest to a fair pair (fewest fields differ) that give the quoted ratio.
+def unfair_quotients(
+    cells: Iterable[Cell], reference: str, candidate: str, quote: Quote
+) -> tuple[tuple[ClaimQuotient, ...], int]:
+    """The three quotients nearest to a fair pair (fewest fields differ) that give the quoted ratio, and how many do.
 
     The upper figure is one of the candidate or of the same configuration as the lower one; of very large sweeps an even
     part is searched.
@@ -58,7 +60,7 @@ def unfair_quotients(cells: Iterable[Cell], reference: str, candidate: str, quot
         and (fields := _unfair_fields(upper, lower))
     ]
     nearest = nsmallest(MOST_QUOTIENTS, found, key=lambda one: (len(one[2]), _away(one[0], one[1], quote)))
-    return tuple(_answer(*one) for one in nearest)
+    return tuple(_answer(*one) for one in nearest), len(found)
 
 
 def _with_ratio(figures: Sequence[_Figure], quote: Quote) -> list[tuple[_Figure, _Figure]]:
