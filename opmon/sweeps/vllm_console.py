@@ -17,8 +17,9 @@ from opmon.sweeps.vllm_record import SERVE, record_cell
 from opmon.sweeps.vllm_runs import read_records
 
 BANNER = "Serving Benchmark Result"
-_BLOCK = re.compile(rf"^=+ {BANNER} =+\s*$(.*?)(?:^=+\s*$|\Z)", re.MULTILINE | re.DOTALL)
-_LINE = re.compile(r"^\s*([A-Za-z][^:\n]*?):[ \t]+(\S+)[ \t]*\r?$", re.MULTILINE)
+_START = r"^(?:\([^)\n]*\)|[>|#$ \t])*"  # what a launcher or a quotation puts before each line
+_BLOCK = re.compile(rf"{_START}=+ {BANNER} =+\s*$(.*?)(?:{_START}=+\s*$|\Z)", re.MULTILINE | re.DOTALL)
+_LINE = re.compile(rf"{_START}([A-Za-z][^:\n]*?):[ \t]+(\S+)[ \t]*\r?$", re.MULTILINE)
 _TIME = re.compile(r"(Mean|Median|P\d+(?:\.\d+)?) (TTFT|TPOT|ITL|E2EL) \(ms\)")
 _KEYS = {
     "successful requests": "completed",
@@ -34,7 +35,7 @@ _KEYS = {
     "acceptance length": "spec_decode_acceptance_length",
     "drafts": "spec_decode_num_drafts",
 }
-_OF_SGLANG = re.compile(r"^\s*(Backend|.*\(retokenized\)):", re.MULTILINE)
+_OF_SGLANG = re.compile(rf"{_START}(Backend|.*\(retokenized\)):", re.MULTILINE)
 
 
 def recognises_console(document: Document) -> bool:

@@ -205,6 +205,12 @@ def test_each_block_of_a_log_is_a_cell() -> None:
     assert [1, 2] == [cell.source_row for cell in cells_of(text("console.txt") * 2, "old-log.txt")]
 
 
+@pytest.mark.parametrize("before", ["(APIServer pid=7) ", "> ", "  "])
+def test_a_block_behind_what_a_launcher_or_a_quotation_writes_is_read(before: str) -> None:
+    block = "".join(before + line for line in text("console.txt").splitlines(keepends=True))
+    assert [(4.0, 1428.53)] == [(cell.concurrency, cell.aggregate) for cell in cells_of(block, "old-log.txt")]
+
+
 def test_the_console_block_of_sglang_is_refused_with_the_file_to_give() -> None:
     block = text("console.txt").replace("Successful requests:", "Backend:    sglang\nSuccessful requests:")
     with pytest.raises(SweepError, match="console output of SGLang's bench_serving; give the JSONL"):
