@@ -221,6 +221,16 @@ def test_an_engine_of_two_seconds_has_decoded_for_two_seconds_a_request(
     assert expected is can_be_new(SeriesSample(running=4, counters=counters), 2.0)
 
 
+def test_the_worked_example_of_the_concepts_is_another_server_after_two_seconds_and_maybe_a_restart_after_an_hour() -> (
+    None
+):
+    shown = SeriesSample(running=0, counters={"ttft_seconds_count": 200.0, "itl_seconds_sum": 2000.0})
+
+    assert can_be_new(replace(shown, counters={"ttft_seconds_count": 200.0, "itl_seconds_sum": 860.0}), 2.0)
+    assert not can_be_new(shown, 2.0)
+    assert can_be_new(shown, 3600.0)
+
+
 # --- what becomes of it ---------------------------------------------------------------------------------------------
 
 

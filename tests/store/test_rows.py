@@ -21,7 +21,7 @@ from opmon.core.model import (
     TargetRecord,
     View,
 )
-from opmon.core.states import Relabel, Step, Tracker
+from opmon.core.states import SEVERAL, Relabel, Step, Tracker
 from opmon.errors import NotFound
 from opmon.store import Store
 from tests.store.history import RECORD, START_MS, VIEWS, History, long_prefill
@@ -149,6 +149,28 @@ def test_a_tracker_that_was_restored_goes_on_as_if_nothing_had_happened(store: S
     assert [(step.row, step.relabels, step.new_epoch) for step in expected] == [
         (step.row, step.relabels, step.new_epoch) for step in found
     ]
+
+
+def test_what_is_relabelled_gets_the_kind_that_goes_with_its_state(store: Store) -> None:
+    store.save_target(RECORD)
+    store.append("one", [Step(row(0)), Step(row(1)), Step(row(2, State.DOWN))])
+    back = Relabel(START_MS + 1000, START_MS + 3000, State.INVALID, SEVERAL)
+    store.append("one", [Step(row(3), relabels=(back,))])
+    rows = store.rows(VIEWS[0], START_MS, START_MS + 4000, context=False)
+
+    states = [State.OBSERVED, State.INVALID, State.DOWN, State.OBSERVED]
+    assert states == [each.state for each in rows]
+    assert [None, SEVERAL, row(2, State.DOWN).kind, None] == [each.kind for each in rows]
+
+
+def test_the_starts_of_earlier_processes_are_known_and_the_present_one_is_none_of_them(store: Store) -> None:
+    store.save_target(RECORD)
+    assert [] == store.earlier_starts("one")
+    starts = (5.0, None, 7.0, 9.0)
+    epochs = [Epoch(n, START_MS + 1000 * n, None, "restart", process_start_seconds=s) for n, s in enumerate(starts, 1)]
+    store.append("one", [Step(row(epoch.number), new_epoch=epoch) for epoch in epochs])
+
+    assert [5.0, 7.0] == store.earlier_starts("one")
 
 
 def test_there_are_no_recent_rows_before_the_first_answer(store: Store) -> None:
