@@ -22,7 +22,7 @@ second change of server within so many answers, without an outage between, shows
 
 MOST_STEADY_ANSWERS = 600
 """Where a change proves by itself that there are several servers, the same is asked of four times as many answers each
-time, up to so many. Where only counters tell of it, as many answers are dated back: among them one server's counters
+time, up to so many. Where fallen counters prove it, as many answers are dated back: among them one server's counters
 may have leapt up to another's, and looked like work."""
 
 STARTS_KEPT = 16
@@ -125,7 +125,7 @@ class Tracker:
         change = self._change(snapshot)
         absent = self._server.absent(snapshot)
         if self._alternates(attempt, snapshot, change, absent):
-            return self._of_several_servers(attempt, change)
+            return self._of_several_servers(attempt, snapshot, change)
         if change is None and absent:
             self._absent_strata += progressed(self._seen_last, snapshot.series)
             self._seen_last = snapshot.series
@@ -160,14 +160,19 @@ class Tracker:
         start, present = snapshot.process_start_seconds, self._server.process_start_seconds
         if start is not None and present is not None and abs(start - present) > START_TOLERANCE_SECONDS:
             return any(abs(start - seen) <= START_TOLERANCE_SECONDS for seen in self._starts_seen)
+        return self._is_too_old(attempt, snapshot, change)
+
+    def _is_too_old(self, attempt: Attempt, snapshot: Snapshot, change: Change) -> bool:
+        """Whether what the counters fell to cannot have been done since the last good answer."""
         if self._seen_at_ms is None:
             return False
         seconds = max(attempt.at_ms - self._seen_at_ms + attempt.took_ms, 1000) / 1000
         return self._server.too_old(snapshot, change.fallen, seconds)
 
-    def _of_several_servers(self, attempt: Attempt, change: Change | None) -> Step:
+    def _of_several_servers(self, attempt: Attempt, snapshot: Snapshot, change: Change | None) -> Step:
         """The row of an answer from one of several servers. What was taken for one server is dated back, and is not
-        exported."""
+        exported: the present epoch, and the answers just before it; further where fallen counters
+        prove it."""
         detail = "answers come from more than one server: watch each by itself, not the balancer before them"
         step = self._without_value(attempt, State.INVALID, SEVERAL, detail)
         if self._is_dated_back or self.epoch is None:
@@ -176,7 +181,7 @@ class Tracker:
         self._standing.close()
         self._carried = {}
         since_ms = self.epoch.start_ms - STEADY_ANSWERS * attempt.interval_ms
-        if change is not None and change.fallen:
+        if change is not None and self._is_too_old(attempt, snapshot, change):
             since_ms = attempt.stratum_ms - MOST_STEADY_ANSWERS * attempt.interval_ms
         return replace(step, relabels=(Relabel(since_ms, attempt.stratum_ms, State.INVALID, SEVERAL),))
 

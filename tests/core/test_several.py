@@ -248,6 +248,14 @@ def test_what_is_dated_back_has_a_kind_and_reaches_back_ten_minutes_and_no_furth
     assert 1000 * MOST_STEADY_ANSWERS == relabel.end_ms - relabel.start_ms
 
 
+def test_two_restarts_at_once_date_back_no_more_than_the_ten_answers_before_them() -> None:
+    stage = Long(start_ms=10_000_000)
+    attempts = [*stage.play(900, 40), *stage.restart(told=False), *stage.play(5, 3), *stage.restart(told=False)]
+    (relabel,) = [relabel for step in watch([*attempts, *stage.play(20, 3)]) for relabel in step.relabels]
+
+    assert (1000 * (5 + STEADY_ANSWERS), SEVERAL) == (relabel.end_ms - relabel.start_ms, relabel.kind)
+
+
 def test_a_switch_to_a_server_that_worked_before_is_an_epoch_after_forty_answers() -> None:
     attempts = taking_turns(Long, (2000, 900), [0] * 700 + [1] * 300, told=False)
     steps = watch(attempts)
