@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opmon.cli.benchmark_files import read_file
 from opmon.cli.options import database_option, format_option, selection_options, selector_of, window_of, window_options
 from opmon.cli.recommend_command import (
     CHOOSING,
     POSITIVE,
-    read_file,
     refuse_without_effect,
     said_options,
     sweep_from_file,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from opmon.cli.benchmark_files import read_file
 from opmon.cli.options import database_option, format_option, selection_options, selector_of, window_of, window_options
 
 if TYPE_CHECKING:
@@ -18,14 +19,20 @@ if TYPE_CHECKING:
     from opmon.core.recommend import Ask
     from opmon.reports import WindowAsk
 
-FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".gz", ".yaml", ".yml")
 POSITIVE = click.FloatRange(min=0, min_open=True)
 # What chooses observations in a database; an occupancy from a file has nothing to choose.
 CHOOSING = ("target", "model", "engine_index", "scope", "fleet", "window", "start", "end")
 
 
 @click.command()
-@click.option("--sweep", "sweep_name", metavar="S", required=True, help="A stored sweep's name, or a benchmark file.")
+@click.option(
+    "--sweep",
+    "sweep_names",
+    metavar="S",
+    required=True,
+    multiple=True,
+    help="A stored sweep's name, a benchmark file, or a folder of them; several, each with its --sweep, are taken as one.",
+)
 @click.option("--reference", metavar="C", help="The configuration to compare with. [default: the first of two]")
 @click.option("--candidate", metavar="C", help="The configuration on trial. [default: the other of two]")
 @click.option("--content", metavar="K|MIX", help="What is served: a content of the sweep, or code=0.3,prose=0.7.")
@@ -47,7 +54,7 @@ CHOOSING = ("target", "model", "engine_index", "scope", "fleet", "window", "star
 @format_option
 def recommend(  # noqa: PLR0913 - one parameter an option
     *,
-    sweep_name: str,
+    sweep_names: tuple[str, ...],
     reference: str | None,
     candidate: str | None,
     content: str | None,
@@ -72,7 +79,8 @@ def recommend(  # noqa: PLR0913 - one parameter an option
 ) -> None:
     """Which benchmark cell and column apply, what the ratio is there, and whether to switch.
 
-    With --occupancy and a sweep that is a file, no database is opened.
+    Reference and candidate may be in a file each: --sweep plain.json --sweep spec.json. With --occupancy and sweeps that
+    are files, no database is opened.
     """
     from opmon.cli.output import as_json
     from opmon.cli.recommend_text import render_recommendation
@@ -91,10 +99,10 @@ def recommend(  # noqa: PLR0913 - one parameter an option
         ceiling=ceiling,
     )
     if occupancy is not None:
-        answer = _from_file(sweep_name, occupancy, ask, database)
+        answer = _from_file(sweep_names, occupancy, ask, database)
     else:
         selector = selector_of(target, model, engine_index, scope, fleet)
-        answer = _from_database(sweep_name, ask, selector, window_of(window, start, end), database)
+        answer = _from_database(sweep_names, ask, selector, window_of(window, start, end), database)
     if output == "json":
         click.echo(as_json(answer))
     else:
@@ -129,38 +137,36 @@ def _written(names: list[str]) -> str:
     return ", ".join(f"--{name.replace('_', '-')}" for name in names)
 
 
-def _from_file(sweep_name: str, occupancy: str, ask: Ask, database: str | None) -> Recommendation:
+def _from_file(names: tuple[str, ...], occupancy: str, ask: Ask, database: str | None) -> Recommendation:
     """The occupancy counts as running and as in system; nothing is known of limits, and there is no capacity stop."""
-    from opmon.cli.database import open_store
+    from opmon.cli.sweep_files import paths_of, sweep_of
     from opmon.core.recommend import live_point_of, recommend
     from opmon.sweeps.occupancy_table import read_occupancy
 
-    is_file, has_times = Path(sweep_name).is_file(), ask.ttft_seconds is not None
-    refuse_without_effect(said_options(), is_sweep_a_file=is_file, has_times=has_times)
+    are_files, has_times = all(paths_of(names)), ask.ttft_seconds is not None
+    refuse_without_effect(said_options(), is_sweep_a_file=are_files, has_times=has_times)
     path = Path(occupancy)
     live = live_point_of(read_occupancy(read_file(path), path.name), path.name, ask.ceiling)
-    sweep = sweep_from_file(sweep_name)
-    if sweep is None:
-        with open_store(database) as store:
-            sweep = store.sweep(sweep_name)
-    return recommend(sweep, live, ask)
+    return recommend(sweep_of(names, database), live, ask)
 
 
 def _from_database(
-    sweep_name: str, ask: Ask, selector: Selector, window: WindowAsk, database: str | None
+    names: tuple[str, ...], ask: Ask, selector: Selector, window: WindowAsk, database: str | None
 ) -> Recommendation:
     from opmon.cli.database import open_reports
+    from opmon.cli.sweep_files import paths_of, sweep_of
     from opmon.core.recommend import live_point, recommend
     from opmon.reports import RecommendationAsk
 
-    sweep = sweep_from_file(sweep_name)
+    is_stored = len(names) == 1 and paths_of(names) == [None]
+    sweep = None if is_stored else sweep_of(names, database)
     with open_reports(database) as reports:
         if sweep is not None:
             live = live_point(reports.operating_point(selector, window), reports.curve(selector, window))
             return recommend(sweep, live, ask)
         return reports.recommendation(
             RecommendationAsk(
-                sweep=sweep_name,
+                sweep=names[0],
                 reference=ask.reference,
                 candidate=ask.candidate,
                 content=ask.content,
@@ -178,28 +184,8 @@ def _from_database(
 
 
 def sweep_from_file(name: str) -> Sweep | None:
-    """The sweep in the file of that path; None if it is a stored name. Raises ConfigError for a path to no file."""
-    from opmon.core.cells import Sweep
-    from opmon.errors import ConfigError
-    from opmon.sweeps.detect import read_sweep
+    """The sweep in the file or folder of that path; None if it is a stored name. Raises ConfigError for a path to
+    nothing, SweepError for what cannot be read."""
+    from opmon.cli.sweep_files import paths_of, sweep_of
 
-    path = Path(name)
-    if not path.is_file():
-        if "/" in name or path.suffix.lower() in FILE_SUFFIXES:
-            message = f"{name}: there is no such file; give a benchmark file, or the name of a stored sweep"
-            raise ConfigError(message)
-        return None
-    return Sweep(path.stem, (read_sweep(read_file(path), path.name),))
-
-
-def read_file(path: Path) -> bytes:
-    """The bytes of a file, and one more than is read of any at most. Raises ConfigError naming it."""
-    from opmon.errors import ConfigError
-    from opmon.sweeps.detect import LARGEST_BYTES
-
-    try:
-        with path.open("rb") as file:
-            return file.read(LARGEST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        message = f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise ConfigError(message) from error
+    return None if paths_of((name,)) == [None] else sweep_of((name,), None)

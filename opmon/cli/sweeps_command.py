@@ -5,16 +5,19 @@ Contains the commands only; reading files is `opmon.sweeps`, keeping them `opmon
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from opmon.cli.benchmark_files import Said, notes_of, read_paths, words_of
 from opmon.cli.options import database_option, format_option
 from opmon.core.names import escaped
 
 if TYPE_CHECKING:
     from opmon.core.cells import SweepImport
+    from opmon.store import Store
 
 
 @click.group()
@@ -23,11 +26,13 @@ def sweeps() -> None:
 
 
 @sweeps.command("import")
-@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, metavar="FILE|FOLDER...")
 @click.option("--sweep", "sweep_name", metavar="S", help="The sweep to add them to. [default: each file's stem]")
 @click.option("--config", "configuration", metavar="C", help="The configuration, where a file does not say it.")
 @click.option("--content", metavar="K", help="The content, where a file does not say it.")
-@click.option("--reader", default="auto", show_default=True, metavar="R", help="How to read the files: auto or table.")
+@click.option(
+    "--reader", default="auto", show_default=True, metavar="R", help="How to read the files; auto looks at each."
+)
 @database_option
 def import_(
     *,
@@ -38,30 +43,49 @@ def import_(
     reader: str,
     database: str | None,
 ) -> None:
-    """Adds benchmark files. All are read before the first one is kept; the same file again changes nothing."""
+    """Adds benchmark files, and folders with all that a tool wrote into them: all of them or none.
+
+    A folder is one sweep, called as the folder is. A run that several files of a sweep tell counts once. The same files
+    again change nothing.
+    """
     from opmon.cli.database import database_url
-    from opmon.cli.recommend_command import read_file
     from opmon.clock import SystemClock
     from opmon.store import Store
     from opmon.store.database import Database
-    from opmon.sweeps.detect import read_sweep
 
-    paths = [Path(name) for name in files]
-    names = [_usable(path.stem if sweep_name is None else sweep_name) for path in paths]
-    read = [
-        read_sweep(read_file(path), escaped(path.name), reader=reader, configuration=configuration, content=content)
-        for path in paths
-    ]
+    found = read_paths([Path(name) for name in files], Said(reader, configuration, content))
+    by_sweep: dict[str, list[SweepImport]] = {}
+    for one in found:
+        by_sweep.setdefault(_usable(one.name if sweep_name is None else sweep_name), []).extend(one.imports)
     opened = Database.open(database_url(database), read_only=False, create=True)
     try:
         store = Store(opened)
-        for name, one in zip(names, read, strict=True):
-            is_new = store.import_sweep(name, one, SystemClock().now_ms())
-            click.echo(_imported(name, one, is_new=is_new))
-            for note in one.notes:
-                click.echo(escaped(f"{one.file_name}: {note}"), err=True)
+        kept, told = _gathered(store, by_sweep)
+        are_new = store.import_sweeps(kept, SystemClock().now_ms())
     finally:
         opened.close()
+    for name in by_sweep:
+        pairs = [(file, is_new) for (sweep, file), is_new in zip(kept, are_new, strict=True) if sweep == name]
+        click.echo(_imported(name, pairs))
+    for words in (*notes_of(file for _, file in kept), *told, *words_of(found)):
+        click.echo(words, err=True)
+
+
+def _gathered(store: Store, by_sweep: dict[str, list[SweepImport]]) -> tuple[list[tuple[str, SweepImport]], list[str]]:
+    """What is to be kept of each sweep beside what it holds already, and words for what is not."""
+    from opmon.errors import NotFound
+    from opmon.sweeps.gathering import gathered
+
+    kept, told = [], []
+    for name, imports in by_sweep.items():
+        try:
+            known = store.sweep(name).imports
+        except NotFound:
+            known = ()
+        left, words = gathered(imports, known)
+        kept += [(name, one) for one in left]
+        told += words
+    return kept, told
 
 
 def _usable(name: str) -> str:
@@ -75,13 +99,20 @@ def _usable(name: str) -> str:
     return trimmed
 
 
-def _imported(name: str, one: SweepImport, *, is_new: bool) -> str:
-    if not is_new:
-        return f"{name}: {one.file_name} was in it already, nothing changed"
-    configurations = ", ".join(dict.fromkeys(cell.configuration for cell in one.cells))
-    return (
-        f"{name}: {len(one.cells)} cells from {one.file_name} ({one.reader}); configurations {escaped(configurations)}"
-    )
+def _imported(name: str, files: Sequence[tuple[SweepImport, bool]]) -> str:
+    """What became of the files of one sweep. `files`: each with whether it is new."""
+    new = [file for file, is_new in files if is_new]
+    if not files:
+        return f"{name}: its runs are in it already, nothing changed"
+    if not new:
+        which = files[0][0].file_name + " was" if len(files) == 1 else f"all {len(files)} files were"
+        return f"{name}: {which} in it already, nothing changed"
+    cells = [cell for file in new for cell in file.cells]
+    readers = ", ".join(dict.fromkeys(file.reader for file in new))
+    source = new[0].file_name if len(new) == 1 else f"{len(new)} files"
+    rest = f", {len(files) - len(new)} more were in it already" if len(files) > len(new) else ""
+    configurations = escaped(", ".join(dict.fromkeys(cell.configuration for cell in cells)))
+    return f"{name}: {len(cells)} cells from {source} ({readers}){rest}; configurations {configurations}"
 
 
 @sweeps.command("list")

@@ -29,7 +29,8 @@ class Cell:
     `concurrency` is what the clients held in flight, None if unlimited or unknown; `concurrency_source` says how it
     is known (`declared`, ...). `per_stream` is end to end; `decode` is without the TTFT. `derived` names fields that
     were computed from others (with the formula in `extra`), `flags` what a verdict must know of (`failed_requests`,
-    `ramp`, ...). `configuration_fields` and `extra` keep what else the file said, by its own names.
+    `ramp`, ...). `given_together` is equal for cells of files that were given as one. `extra` keeps what else the file
+    said, by its own names.
     """
 
     configuration: str
@@ -67,6 +68,7 @@ class Cell:
     cache_state: str | None = None
     source_file: str = ""
     source_row: int | None = None
+    given_together: str | None = None
     derived: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)

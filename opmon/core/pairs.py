@@ -26,7 +26,7 @@ SAME_LENGTH_RATIO = 0.10
 SESSION_SECONDS = 86_400
 LARGEST_RATIO = 1e6
 """A quotient beyond this, either way, is no comparison of two servers but a fault in a file."""
-_PROVENANCE = ("source_file", "source_row")
+_PROVENANCE = ("source_file", "source_row", "given_together")
 # Parts of a checkpoint's name that say how its weights are stored, not which model it is.
 _CHECKPOINT_PART = re.compile(
     r"^(fp\d+|bf16|int\d+|nf4|nvfp4|mxfp[48]|w\d+a\d+|awq|gptq|gguf|exl\d|bnb|\d+bit|q\d(_\w+)*|quantized|dynamic|block)$"
@@ -235,9 +235,12 @@ FIELDS: dict[str, tuple[Getter, Compare]] = {
 def compare_fields(reference: Cell, candidate: Cell) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(fields that forbid the comparison, fields that are taken as equal because neither cell of one file says them).
 
-    Known on one side only, or unknown across files: forbidden until it is declared in the files.
+    Files that were given together are as one. Known on one side only, or unknown across files: forbidden until it is
+    declared in the files.
     """
-    is_one_file = reference.source_file == candidate.source_file
+    is_one_file = reference.source_file == candidate.source_file or (
+        reference.given_together is not None and reference.given_together == candidate.given_together
+    )
     unfair, assumed = [], []
     for name, (get, agree) in FIELDS.items():
         if name == "per_stream_method" and None in (per_stream_speed(reference), per_stream_speed(candidate)):

@@ -244,6 +244,12 @@ class Store:
         with self.database.writing() as connection:
             return sweeps.save(connection, name, one, at_ms)
 
+    def import_sweeps(self, files: Sequence[tuple[str, SweepImport]], at_ms: int) -> list[bool]:
+        """Adds each file's cells to the sweep of that name: all of them or, whatever happens, none. False for one that
+        was in its sweep already."""
+        with self.database.writing() as connection:
+            return [sweeps.save(connection, name, one, at_ms) for name, one in files]
+
     def sweeps(self) -> Sequence[Sweep]:
         """All sweeps, by name."""
         with self.database.reading() as connection:

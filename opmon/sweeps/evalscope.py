@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Any
 
 from opmon.core.cells import Cell
@@ -211,7 +210,7 @@ def _beside(document: Document, name: str, fields: Fields) -> Any:
 
 def _folder_name(file_name: str) -> str | None:
     """The nearest folder that is not the one of a single run, as `outputs/20260316_110205/model/parallel_2_number_8`."""
-    folders = [part for part in PurePosixPath(file_name).parent.parts if not _RUN_FOLDER.match(part)]
+    folders = [part for part in file_name.split("/")[:-1] if part and not _RUN_FOLDER.match(part)]
     return guessed_name(folders[-1]) if folders else None
 
 

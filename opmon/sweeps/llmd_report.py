@@ -14,7 +14,7 @@ from opmon.core.cells import Cell
 from opmon.errors import SweepError
 from opmon.sweeps.document import Document
 from opmon.sweeps.naming import guessed_name, unix_seconds
-from opmon.sweeps.reading import Fields, Given, Read, Reader, cell
+from opmon.sweeps.reading import Fields, Given, NoCell, Read, Reader, cell
 from opmon.sweeps.yaml_values import parse, plain
 
 VERSIONS = ("0.1", "0.2", "0.2.1")
@@ -22,6 +22,7 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 FASTEST_STREAM = 5_000.0
 """Tokens per second of one request from end to end that no server makes: beyond it a unit is mislabelled."""
 _YAML_HEAD = re.compile(r"^(version|results|metrics|scenario|run)\s*:", re.MULTILINE)
+_PARTIAL = re.compile(r"\.partial\.stage_(\d+)\.ya?ml$")
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
 _LATENCIES = ("time_to_first_token", "time_per_output_token", "normalized_time_per_output_token", "request_latency")
 
@@ -56,6 +57,7 @@ def _recognises(document: Document) -> bool:
 
 
 def _read(document: Document, given: Given) -> Read:
+    _refuse_partial(document)
     values = [value for value in _records(document) if value is not None]
     if not values:
         raise SweepError("the file holds no report", file=document.file_name)
@@ -66,6 +68,14 @@ def _read(document: Document, given: Given) -> Read:
             raise fields.fault(f"this is no Benchmark Report of version {', '.join(VERSIONS)}", "version")
         cells.append(_cell(fields, given))
     return Read(tuple(cells), tuple(dict.fromkeys(notes)))
+
+
+def _refuse_partial(document: Document) -> None:
+    """inference-perf writes a report of each stage beside the stage's own file, which says more."""
+    found = _PARTIAL.search(document.file_name)
+    name = f"stage_{found[1]}_lifecycle_metrics.json" if found else ""
+    if name and document.beside(name) is not None:
+        raise NoCell(f"the same stage stands in {name} beside it, which is read", file=document.file_name)
 
 
 def _row(number: int, values: Sequence[Any]) -> int | None:
