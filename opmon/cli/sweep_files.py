@@ -52,6 +52,8 @@ def sweep_of(names: Sequence[str], database: str | None) -> Sweep:
 
     paths = paths_of(names)
     stored = _stored([name for name, path in zip(names, paths, strict=True) if path is None], database)
+    if len(names) == 1 and paths == [None]:
+        return stored[names[0]]
     found = iter(read_paths([path for path in paths if path is not None], Said()))
     parts = [
         (name, list(stored[name].imports)) if path is None else _part(next(found))

@@ -55,7 +55,7 @@ def import_(
 
     found = read_paths([Path(name) for name in files], Said(reader, configuration, content))
     by_sweep: dict[str, list[SweepImport]] = {}
-    for one in found:
+    for one in (one for one in found if one.imports):
         by_sweep.setdefault(_usable(one.name if sweep_name is None else sweep_name), []).extend(one.imports)
     opened = Database.open(database_url(database), read_only=False, create=True)
     try:

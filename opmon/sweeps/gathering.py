@@ -7,11 +7,12 @@ tools write a file a run, and few of them state the hardware.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from opmon.core.cells import Cell, SweepImport
-from opmon.sweeps.once import counted_once, is_same_run
+from opmon.sweeps.once import SAME_WITHIN_RATIO, counted_once, is_same_run
 
 
 def gathered(imports: Sequence[SweepImport], known: Sequence[SweepImport] = ()) -> tuple[list[SweepImport], list[str]]:
@@ -22,10 +23,10 @@ def gathered(imports: Sequence[SweepImport], known: Sequence[SweepImport] = ()) 
     """
     once, told = counted_once(imports)
     there = {one.sha256 for one in known}
-    held = [cell for one in known for cell in one.cells]
+    held = _Held(cell for one in known for cell in one.cells)
     kept = []
     for one in once:
-        left = one.cells if one.sha256 in there else tuple(cell for cell in one.cells if not _is_among(cell, held))
+        left = one.cells if one.sha256 in there else tuple(cell for cell in one.cells if cell not in held)
         if len(left) < len(one.cells):
             told.append(f"{one.file_name}: {len(one.cells) - len(left)} of its runs are in the sweep already")
         if left:
@@ -33,8 +34,29 @@ def gathered(imports: Sequence[SweepImport], known: Sequence[SweepImport] = ()) 
     return together(kept), told
 
 
-def _is_among(cell: Cell, held: Sequence[Cell]) -> bool:
-    return any(is_same_run(cell, other) for other in held)
+class _Held:
+    """Cells that a sweep holds, by configuration and aggregate: not each new one is compared with each of them."""
+
+    def __init__(self, cells: Iterable[Cell]) -> None:
+        self._cells: dict[str, list[tuple[float, Cell]]] = {}
+        for cell in cells:
+            if cell.aggregate is not None:
+                self._cells.setdefault(cell.configuration, []).append((cell.aggregate, cell))
+        for pairs in self._cells.values():
+            pairs.sort(key=_aggregate)
+
+    def __contains__(self, cell: Cell) -> bool:
+        """Whether one of them is the same run."""
+        pairs = self._cells.get(cell.configuration, [])
+        if cell.aggregate is None:
+            return False
+        first = bisect_left(pairs, cell.aggregate * (1 - 2 * SAME_WITHIN_RATIO), key=_aggregate)
+        last = bisect_right(pairs, cell.aggregate * (1 + 2 * SAME_WITHIN_RATIO), key=_aggregate)
+        return any(is_same_run(cell, other) for _, other in pairs[first:last])
+
+
+def _aggregate(pair: tuple[float, Cell]) -> float:
+    return pair[0]
 
 
 def together(imports: Sequence[SweepImport]) -> list[SweepImport]:

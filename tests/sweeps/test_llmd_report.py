@@ -11,7 +11,9 @@ import yaml
 
 from opmon.core.cells import SweepImport, per_stream_speed
 from opmon.errors import SweepError
-from opmon.sweeps.detect import read_sweep
+from opmon.sweeps.detect import read_document, read_sweep
+from opmon.sweeps.document import Document
+from opmon.sweeps.reading import NoCell
 from tests.sweeps.mutating import mutations, outcomes
 
 
@@ -183,6 +185,15 @@ def test_several_reports_in_one_file_are_told_apart_by_their_number() -> None:
     cells = read_sweep(text.encode(), "both.yaml").cells
 
     assert [(4, 1), (8, 2)] == [(cell.concurrency, cell.source_row) for cell in cells]
+
+
+def test_a_stage_of_inference_perf_is_read_from_its_own_file() -> None:
+    name, text = "inference-perf.partial.stage_2.yaml", yaml.safe_dump(REPORT).encode()
+    alone = read_document(Document.of_bytes(text, name))
+
+    assert 1 == len(alone.cells)
+    with pytest.raises(NoCell, match=r"stands in stage_2_lifecycle_metrics.json beside it"):
+        read_document(Document.of_bytes(text, name, {"stage_2_lifecycle_metrics.json": b"{}"}))
 
 
 def test_a_damaged_report_is_refused_with_its_line() -> None:
