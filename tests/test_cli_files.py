@@ -253,15 +253,27 @@ def test_a_stored_sweep_and_a_file_are_compared() -> None:
     assert "switch" == recommend("--sweep", "kept", "--sweep", "spec.json")["verdict"]
 
 
-def test_files_that_were_given_apart_are_refused_with_the_remedy() -> None:
+def test_files_that_were_added_by_two_commands_are_compared() -> None:
+    bench("plain/c8.json")
+    bench("spec/c8.json", 1.3)
+    for name in ("plain", "spec"):
+        found = run("sweeps", "import", name, "--sweep", "both", "--config", name)
+        assert found.exit_code == 0, found.output
+
+    assert "switch" == recommend("--sweep", "both")["verdict"]
+
+
+def test_files_that_were_added_on_other_days_are_refused_with_the_remedy(tmp_path: Path) -> None:
     bench("plain.json")
     bench("spec.json", 1.3)
-    for name in ("plain.json", "spec.json"):
-        run("sweeps", "import", name, "--sweep", "apart")
+    with Database.open(str(tmp_path / "opmon.db"), read_only=False, create=True) as database:
+        for day, name in enumerate(("plain.json", "spec.json")):
+            read = read_document(document_of(tmp_path / name, name))
+            Store(database).import_sweep("apart", read, 2 * day * 86_400_000)
     answer = recommend("--sweep", "apart")
 
-    assert "not_comparable" == answer["verdict"]
-    assert "given in one command" in answer["contents"][0]["reasons"][0]
+    assert ("not_comparable", ["content", "hardware"]) == (answer["verdict"], answer["unfair_pairs"][0]["fields"])
+    assert "added to the sweep within a day" in answer["contents"][0]["reasons"][0]
 
 
 def test_what_one_file_states_and_the_other_does_not_stays_unfair() -> None:

@@ -44,7 +44,7 @@ def _path_of(name: str) -> Path | None:
 def sweep_of(names: Sequence[str], database: str | None) -> Sweep:
     """The sweep that all of the names make together, in their order. A database is opened for stored names only.
 
-    What a person should know of the files is told on the side. Raises NotFound for a name that is not stored, and what
+    What a person should know of several files is told on the side. Raises NotFound for a name that is not stored, and what
     `read_paths` raises.
     """
     from opmon.core.cells import Sweep
@@ -56,7 +56,7 @@ def sweep_of(names: Sequence[str], database: str | None) -> Sweep:
         return stored[names[0]]
     found = iter(read_paths([path for path in paths if path is not None], Said()))
     parts = [
-        (name, list(stored[name].imports)) if path is None else _part(next(found))
+        (name, list(stored[name].imports)) if path is None else _part(next(found), is_alone=len(names) == 1)
         for name, path in zip(names, paths, strict=True)
     ]
     parts = _told_apart(parts)
@@ -64,12 +64,15 @@ def sweep_of(names: Sequence[str], database: str | None) -> Sweep:
     for words in told:
         click.echo(words, err=True)
     title = parts[0][0] if len(parts) == 1 else " + ".join(dict.fromkeys(name for name, _ in parts))
-    return Sweep(title[:MOST_CHARACTERS], tuple(imports))
+    # One command gives them together, whenever those that are stored were added.
+    return Sweep(title[:MOST_CHARACTERS], tuple(replace(one, imported_ms=0) for one in imports))
 
 
-def _part(found: Found) -> tuple[str, list[SweepImport]]:
-    for words in (*notes_of(found.imports), *words_of([found])):
-        click.echo(words, err=True)
+def _part(found: Found, *, is_alone: bool) -> tuple[str, list[SweepImport]]:
+    """What one path gave. Of a single file nothing is told: its answer says what there is to say of its cells."""
+    if not is_alone or len(found.imports) > 1 or found.passed_over:
+        for words in (*notes_of(found.imports), *words_of([found])):
+            click.echo(words, err=True)
     return escaped(found.name), found.imports
 
 

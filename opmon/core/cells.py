@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 RAMP_BELOW_RATIO = 0.9
 IMPOSSIBLE_ABOVE_RATIO = 3.0
 """Medians and skewed requests explain a measured concurrency somewhat above the nominal one, never three times it."""
 SMALLEST_FIGURE, LARGEST_FIGURE = 1e-9, 1e12
 """Beyond these a speed is no measurement, and quotients of speeds need not be finite."""
+TOGETHER_WITHIN_MS = 86_400_000
 INCONSISTENT_TABLE = "inconsistent_table"
 """The flag of a hand-made row whose columns cannot both be right."""
 DECODE_ONLY_METHODS = ("decode_only", "decode", "tpot", "itl")
@@ -29,7 +30,7 @@ class Cell:
     `concurrency` is what the clients held in flight, None if unlimited or unknown; `concurrency_source` says how it
     is known (`declared`, ...). `per_stream` is end to end; `decode` is without the TTFT. `derived` names fields that
     were computed from others (with the formula in `extra`), `flags` what a verdict must know of (`failed_requests`,
-    `ramp`, ...). `given_together` is equal for cells of files that were given as one. `extra` keeps what else the file
+    `ramp`, ...). `given_together` is set by the sweep (`Sweep.cells`), no file says it. `extra` keeps what else the file
     said, by its own names.
     """
 
@@ -98,18 +99,38 @@ class Sweep:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """All cells, in the order of their files and rows."""
-        return tuple(cell for one in self.imports for cell in one.cells)
+        """All cells, in the order of their files and rows.
+
+        Files that were added within a day of each other are given together, as the rows of one file are: tools write a
+        file a run, and few of them state the hardware. `given_together` is equal for their cells.
+        """
+        if len(self.imports) < 2:
+            return tuple(cell for one in self.imports for cell in one.cells)
+        marks = self._marks()
+        return tuple(
+            replace(cell, given_together=mark)
+            for one, mark in zip(self.imports, marks, strict=True)
+            for cell in one.cells
+        )
+
+    def _marks(self) -> list[str]:
+        """Which imports were given together: for each the instant of the first one of them."""
+        first_ms, marks = None, {}
+        for place, one in sorted(enumerate(self.imports), key=lambda pair: pair[1].imported_ms):
+            if first_ms is None or one.imported_ms - first_ms > TOGETHER_WITHIN_MS:
+                first_ms = one.imported_ms
+            marks[place] = str(first_ms)
+        return [marks[place] for place in range(len(self.imports))]
 
     @property
     def configurations(self) -> tuple[str, ...]:
         """Configuration names in order of first appearance."""
-        return tuple(dict.fromkeys(cell.configuration for cell in self.cells))
+        return tuple(dict.fromkeys(cell.configuration for one in self.imports for cell in one.cells))
 
     @property
     def contents(self) -> tuple[str, ...]:
         """Contents in order of first appearance."""
-        return tuple(dict.fromkeys(cell.content for cell in self.cells))
+        return tuple(dict.fromkeys(cell.content for one in self.imports for cell in one.cells))
 
 
 # --- what follows from one cell alone -----------------------------------------------------------------------------

@@ -1,12 +1,10 @@
-"""Several files as one sweep: each run counts once, and what none of them says counts as equal among them.
+"""Several files as one sweep: each run counts once, also beside what the sweep holds already.
 
-Contains no reading and no paths. Whoever gives files together says that they belong together, as the rows of one file do:
-tools write a file a run, and few of them state the hardware.
+Contains no reading and no paths.
 """
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -31,7 +29,7 @@ def gathered(imports: Sequence[SweepImport], known: Sequence[SweepImport] = ()) 
             told.append(f"{one.file_name}: {len(one.cells) - len(left)} of its runs are in the sweep already")
         if left:
             kept.append(replace(one, cells=left))
-    return together(kept), told
+    return kept, told
 
 
 class _Held:
@@ -57,16 +55,3 @@ class _Held:
 
 def _aggregate(pair: tuple[float, Cell]) -> float:
     return pair[0]
-
-
-def together(imports: Sequence[SweepImport]) -> list[SweepImport]:
-    """The imports with their cells marked as given together; one alone is as it was."""
-    if len(imports) < 2:
-        return list(imports)
-    hashes = "".join(sorted({one.sha256 for one in imports}))
-    mark = hashlib.sha256(hashes.encode()).hexdigest()[:16]
-    return [replace(one, cells=tuple(_marked(cell, mark) for cell in one.cells)) for one in imports]
-
-
-def _marked(cell: Cell, mark: str) -> Cell:
-    return replace(cell, given_together=mark)

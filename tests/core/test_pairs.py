@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from opmon.core.cells import Cell
-from opmon.core.pairs import base_model, pair_cells
+from opmon.core.cells import Cell, Sweep, SweepImport
+from opmon.core.pairs import base_model, compare_fields, distinct, pair_cells
 
 DAY = 86_400
 STATED = Cell(
@@ -219,3 +219,44 @@ def test_a_quotient_beyond_a_million_is_no_comparison() -> None:
     (pair,) = pair_cells([replace(STATED, aggregate=1e-4, per_stream=None), OTHER], "old", "new", "code").pairs
 
     assert pair.ratio(lambda cell: cell.aggregate) is None
+
+
+# --- files that were given together -------------------------------------------------------------------------------
+
+
+def added(day: float, configuration: str, **said: Any) -> SweepImport:
+    cell = Cell(configuration, "code", 8.0, aggregate=100.0, source_file=f"{configuration}.json", **said)
+    return SweepImport(f"{configuration}.json", configuration, "a", 1, 0, (cell,), imported_ms=int(day * 86_400_000))
+
+
+def unfair(*imports: SweepImport) -> tuple[str, ...]:
+    first, second = Sweep("s", imports).cells
+    return compare_fields(first, second)[0]
+
+
+def test_files_that_were_added_within_a_day_are_as_one_and_say_what_is_assumed() -> None:
+    first, second = Sweep("s", (added(0, "old"), added(1, "new"))).cells
+    refused, assumed = compare_fields(first, second)
+
+    assert () == refused
+    assert {"hardware", "model", "session"} <= set(assumed)
+
+
+def test_files_that_were_added_on_other_days_may_not_leave_out_the_same() -> None:
+    assert "hardware" in unfair(added(0, "old"), added(1.01, "new"))
+
+
+def test_a_day_is_counted_from_the_first_of_the_files() -> None:
+    cells = Sweep("s", (added(0, "a"), added(0.9, "b"), added(1.8, "c"))).cells
+
+    assert cells[0].given_together == cells[1].given_together != cells[2].given_together
+
+
+def test_what_one_file_states_is_not_assumed_of_the_other() -> None:
+    assert ("hardware",) == unfair(added(0, "old", hardware="one"), added(0, "new"))
+
+
+def test_being_given_together_makes_no_other_measurement_of_a_cell() -> None:
+    one, other = added(0, "old"), replace(added(0, "old"), file_name="copy.json", sha256="other")
+
+    assert 1 == len(distinct(Sweep("s", (one, other)).cells))
