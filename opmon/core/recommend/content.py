@@ -135,7 +135,8 @@ def _refusal_in_words(fields: Sequence[str]) -> str:
         return "no fair pair: requests failed in the cells that both configurations have; measure them again"
     return (
         f"no fair pair: the cells differ in, or do not both state, {', '.join(fields)}; measure both sides alike, or add"
-        " what is missing to the files (what neither states counts as equal among files that are given in one command)"
+        " what is missing to the files (what neither states counts as equal in one file, and among files that were added"
+        " to the sweep within a day)"
     )
 
 
