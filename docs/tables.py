@@ -23,6 +23,7 @@ from opmon.api import v1
 from opmon.cli.main import cli
 from opmon.config import settings_table
 from opmon.core import answers
+from opmon.core.client_turns import ClientTurns
 from opmon.core.recommend.claimed import Claim
 from opmon.core.saving import Saving
 from opmon.exporter import metrics_table
@@ -161,6 +162,7 @@ def fields() -> Iterator[str]:
         answers.Turn,
         Claim,
         Saving,
+        ClientTurns,
     )
     seen: set[type] = set()
     for top in tops:

@@ -8,6 +8,7 @@
     ├── SweepError       a benchmark file cannot be read; names file, row and field
     ├── DeliveryError    a notice was not delivered; `permanent` says whether to retry
     ├── NotFound         no such target, sweep, ...
+    ├── TooMany          more than is kept; `retry_after_seconds` says when it may pass
     └── InvalidWindow    a window that ends before it starts, or cannot be read
 
 Contains no handling: each surface decides how it tells the person.
@@ -66,6 +67,14 @@ class DeliveryError(OpmonError):
 
 class NotFound(OpmonError):
     """The named target, sweep or configuration does not exist. The text lists what does."""
+
+
+class TooMany(OpmonError):
+    """More than opmon keeps of something. `retry_after_seconds`: when asking again can help; None: it cannot."""
+
+    def __init__(self, message: str, *, retry_after_seconds: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
 
 
 class InvalidWindow(OpmonError):

@@ -26,6 +26,7 @@ from opmon.api.security import SecuritySettings, TokenInForce
 from opmon.clock import AnchoredClock
 from opmon.config import Comparison, Settings, check_secrets, not_reloadable, shown
 from opmon.core.cells import SweepImport
+from opmon.core.client_turns import ClientTurn
 from opmon.discovery import Lists, Source, sources_of
 from opmon.errors import ConfigError
 from opmon.exporter import Exporter
@@ -167,6 +168,7 @@ class Service:
             ready=lambda: self._is_ready,
             sweep_import=self._import_sweep,
             sweep_delete=self._delete_sweep,
+            turn_report=self._report_turn,
             time_zone=lambda: self.settings.global_.time_zone,
             operations=Operations(self.reload, lambda: shown(self.settings), self._runtime),
             security=SecuritySettings(
@@ -359,6 +361,9 @@ class Service:
 
     def _import_sweep(self, name: str, imported: SweepImport) -> None:
         self.writer.submit(lambda: self.store.import_sweep(name, imported, self.clock.now_ms())).result(WRITE_SECONDS)
+
+    def _report_turn(self, turn: ClientTurn) -> None:
+        self.writer.submit(lambda: self.store.report_turn(turn)).result(WRITE_SECONDS)
 
     def _delete_sweep(self, name: str) -> None:
         self.writer.submit(lambda: self.store.delete_sweep(name)).result(WRITE_SECONDS)

@@ -12,10 +12,11 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from opmon import __version__
 from opmon.api import health, pages, problems, static_route, v1
-from opmon.api.door import Operations, Parts, Reports, readers_zone
+from opmon.api.door import Operations, Parts, Reports, readers_zone, takes_no_turns
 from opmon.api.security import Guard, SecuritySettings
 from opmon.api.static_files import StaticFiles, packaged_files
 from opmon.core.cells import SweepImport
+from opmon.core.client_turns import ClientTurn
 
 COMPRESS_FROM_BYTES = 1024
 COMPRESS_LEVEL = 5
@@ -31,6 +32,7 @@ def create_app(  # noqa: PLR0913  # an argument for each part of the service tha
     security: SecuritySettings,
     operations: Operations | None = None,
     time_zone: Callable[[], str] = readers_zone,
+    turn_report: Callable[[ClientTurn], None] = takes_no_turns,
     path_prefix: str = "",
     files: StaticFiles | None = None,
 ) -> FastAPI:
@@ -47,7 +49,15 @@ def create_app(  # noqa: PLR0913  # an argument for each part of the service tha
         redirect_slashes=False,
     )
     app.state.parts = Parts(
-        reports, metrics, ready, sweep_import, sweep_delete, files or packaged_files(), operations, time_zone
+        reports,
+        metrics,
+        ready,
+        sweep_import,
+        sweep_delete,
+        files or packaged_files(),
+        operations,
+        time_zone,
+        turn_report,
     )
     app.include_router(v1.router)
     app.include_router(pages.router)

@@ -17,9 +17,11 @@ from opmon.api.static_files import StaticFiles
 from opmon.core import answers
 from opmon.core.answers import Selector
 from opmon.core.cells import SweepImport
+from opmon.core.client_turns import ClientTurn, ClientTurns
 from opmon.core.recommend.claimed import Claim
 from opmon.core.recommend.quote import ClaimAsk
 from opmon.core.saving import Saving, SavingAsk
+from opmon.errors import StoreError
 from opmon.reports import RecommendationAsk, WindowAsk
 
 
@@ -84,6 +86,10 @@ class Reports(Protocol):
         """The saving calculator."""
         ...
 
+    def client_turns(self, selector: Selector, ask: WindowAsk) -> ClientTurns:
+        """The turns that clients reported, by client."""
+        ...
+
     def version_tag(self, selector: Selector, ask: WindowAsk) -> str:
         """Equal tags mean equal answers."""
         ...
@@ -91,6 +97,12 @@ class Reports(Protocol):
     def now_ms(self) -> int:
         """The instant that relative windows are taken from."""
         ...
+
+
+def takes_no_turns(turn: ClientTurn) -> None:
+    """Where no service runs, nobody keeps turns. Raises StoreError."""
+    message = f"this opmon keeps no turns, so that of client {turn.client!r} was not stored"
+    raise StoreError(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +127,7 @@ class Parts:
     files: StaticFiles
     operations: Operations | None = None
     time_zone: Callable[[], str] = readers_zone
+    turn_report: Callable[[ClientTurn], None] = takes_no_turns
     pages: Shared = field(default_factory=Shared)
 
 

@@ -29,6 +29,7 @@ log = logging.getLogger("opmon.api")
 KINDS: tuple[tuple[type[errors.OpmonError], int, str, str], ...] = (
     (errors.NotFound, 404, "not-found", "Not found"),
     (errors.InvalidWindow, 422, "invalid-window", "Invalid window"),
+    (errors.TooMany, 429, "too-many", "More than is kept"),
     (errors.SweepError, 422, "sweep", "The benchmark file or the choice in it cannot be used"),
     (errors.ConfigError, 422, "invalid-request", "Invalid request"),
     (errors.StoreError, 503, "store", "The database cannot be used"),
@@ -72,7 +73,10 @@ def _opmon_error(request: Request, error: Exception) -> Response:
     status, name, title = kind_of(cast("errors.OpmonError", error))
     if status >= 500:
         log.error("%s: %s", name, error)
-    return told(request, status, name, title, str(error))
+    answer = told(request, status, name, title, str(error))
+    if (seconds := getattr(error, "retry_after_seconds", None)) is not None:
+        answer.headers["Retry-After"] = str(seconds)
+    return answer
 
 
 def _http_error(request: Request, error: Exception) -> Response:
@@ -123,7 +127,9 @@ def _fault(one: Any, known: list[str]) -> dict[str, str]:
     place, *names = [str(part) for part in one["loc"]]
     name = ".".join(names) or place
     detail = f"{place} parameter {name!r}: {one['msg']}"
-    if one["type"] == "extra_forbidden":
+    if one["type"] == "extra_forbidden" and place == "body":
+        detail = f"unknown field {name!r} in the body"
+    elif one["type"] == "extra_forbidden":
         detail = f"unknown query parameter {name!r}; known here: {', '.join(known) or 'none'}"
     return {"name": name, "in": place, "detail": detail}
 

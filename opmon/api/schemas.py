@@ -50,6 +50,21 @@ class ConfigAnswer:
     config: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class ReportedTurn:
+    """A turn that was stored, as it was reported, and the instant that it counts at."""
+
+    target: str
+    model: str
+    client: str
+    ttft_seconds: float
+    decode_seconds: float
+    output_tokens: int
+    prompt_tokens: int
+    typed_tokens: int | None
+    reported: float
+
+
 PROBLEMS = {
     304: "Not changed since the given ETag",
     404: "No such target, sweep or address",
@@ -73,3 +88,9 @@ def telling(model: type) -> Responses:
     described = reading(model)
     del described[200]["content"]["text/csv"], described[304]
     return described
+
+
+def taking(model: type) -> Responses:
+    """How a route that stores something is documented: JSON of `model`, or a problem."""
+    described: Responses = {201: {"model": model}, 429: {"description": "More than is kept, with Retry-After"}}
+    return described | {status: one for status, one in telling(model).items() if status in (404, 422, 503)}

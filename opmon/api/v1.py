@@ -26,7 +26,9 @@ from opmon.api.door import Door, Operations, Parts
 from opmon.api.export import Row, as_csv, flat
 from opmon.api.problems import refuse_repeated
 from opmon.api.runtime import RuntimeInfo
+from opmon.api.turn_report import TurnReport
 from opmon.core import answers
+from opmon.core.client_turns import ClientTurns
 from opmon.core.names import MOST_CHARACTERS, sweep_name_fault
 from opmon.core.recommend.claimed import Claim
 from opmon.core.saving import Saving
@@ -151,6 +153,29 @@ def saving(request: Request, asked: Annotated[asks.SavingQuery, Query()], parts:
     return reply(request, parts, asked, lambda: parts.reports.saving(ask), lambda answer: [flat(answer)])
 
 
+@router.get("/turns", responses=schemas.reading(ClientTurns), summary="Turns as clients report them")
+def client_turns(request: Request, asked: Annotated[asks.SelectorQuery, Query()], parts: Door) -> Response:
+    """Means by client, target and model, and what a client costs beside asking directly."""
+    return reply(
+        request,
+        parts,
+        asked,
+        lambda: parts.reports.client_turns(asked.selector(), asked.window_ask()),
+        lambda answer: [flat(one) for one in answer.clients],
+    )
+
+
+@router.post(
+    "/turns", status_code=201, responses=schemas.taking(schemas.ReportedTurn), summary="Report a client's turn"
+)
+def report_turn(report: TurnReport, asked: Annotated[asks.Query, Query()], parts: Door) -> Response:
+    """Stores one turn at the instant of the report. 429 beyond what is kept of a target a minute."""
+    del asked
+    turn = report.turn(parts.reports.now_ms())
+    parts.turn_report(turn)
+    return now_answer(schemas.ReportedTurn(**report.model_dump(), reported=turn.at_ms / 1000), 201)
+
+
 @router.get("/status/buildinfo", responses=schemas.reading(schemas.BuildInfo), summary="Which opmon this is")
 def buildinfo(request: Request, asked: Annotated[asks.FormatQuery, Query()], parts: Door) -> Response:
     """Version of opmon, Python and SQLite."""
@@ -233,9 +258,9 @@ def delete_sweep(name: SweepName, asked: Annotated[asks.Query, Query()], parts: 
     return Response(status_code=204)
 
 
-def now_answer(answer: Any) -> Response:
+def now_answer(answer: Any, status: int = 200) -> Response:
     """The answer of this moment, kept by nobody."""
-    reply = json_answer(answer)
+    reply = json_answer(answer, status)
     reply.headers["Cache-Control"] = "no-store"
     return reply
 

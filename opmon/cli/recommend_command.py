@@ -155,15 +155,14 @@ def _from_database(
 ) -> Recommendation:
     from opmon.cli.database import open_reports
     from opmon.cli.sweep_files import paths_of, sweep_of
-    from opmon.core.recommend import live_point, recommend
+    from opmon.core.recommend import recommend
     from opmon.reports import RecommendationAsk
 
     is_stored = len(names) == 1 and paths_of(names) == [None]
     sweep = None if is_stored else sweep_of(names, database)
     with open_reports(database) as reports:
         if sweep is not None:
-            live = live_point(reports.operating_point(selector, window), reports.curve(selector, window))
-            return recommend(sweep, live, ask)
+            return recommend(sweep, reports.live_point(selector, window), ask)
         return reports.recommendation(
             RecommendationAsk(
                 sweep=names[0],

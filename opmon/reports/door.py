@@ -16,10 +16,11 @@ from opmon.clock import Clock
 from opmon.core import answers
 from opmon.core.answers import EpochSpan, OperatingPoint, Selector, Window
 from opmon.core.cells import Sweep
+from opmon.core.client_turns import ClientTurns, TurnSums, client_turns, turn_times
 from opmon.core.curve import live_curve
 from opmon.core.model import TargetRecord, View
 from opmon.core.operating_point import operating_point
-from opmon.core.recommend import live_point, recommend
+from opmon.core.recommend import LivePoint, live_point, recommend, with_client_times
 from opmon.core.recommend.claim import claim
 from opmon.core.recommend.claimed import Claim
 from opmon.core.recommend.quote import ClaimAsk
@@ -41,6 +42,7 @@ from opmon.reports.shapes import (
     sweep_answer,
     target_status,
 )
+from opmon.reports.turns import TurnSource, turns_of, turns_until
 
 DEFAULT_WINDOW_MS = 7 * 86_400_000
 MAX_POINTS = 11_000
@@ -64,8 +66,8 @@ class SweepSource(Protocol):
         ...
 
 
-class ReportSource(Source, SweepSource, Protocol):
-    """What reports need: observations and sweeps."""
+class ReportSource(Source, SweepSource, TurnSource, Protocol):
+    """What reports need: observations, sweeps, and the turns of clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,21 @@ class Reports:
         chosen = self._choose(ask.selector, ask.window)
         return self._remember(
             ("recommendation", ask, chosen.start_ms, chosen.end_ms), lambda: self._recommendation(ask)
+        )
+
+    def live_point(self, selector: Selector, ask: WindowAsk) -> LivePoint:
+        """Where the selected servers run, for a recommendation: with the times of turns as clients report them, else
+        the server's own."""
+        live = live_point(self.operating_point(selector, ask), self.curve(selector, ask))
+        return with_client_times(live, turn_times(self._turns(selector, ask, self._choose(selector, ask))))
+
+    def client_turns(self, selector: Selector, ask: WindowAsk) -> ClientTurns:
+        """The turns that clients reported, by client. An open window ends now. Raises NotFound and InvalidWindow."""
+        chosen = self._choose(selector, ask)
+        seen = replace(chosen, end_ms=turns_until(ask, chosen.end_ms, self.now_ms()))
+        return self._remember(
+            ("client_turns", selector, ask, chosen.start_ms, chosen.end_ms),
+            lambda: client_turns(self._turns(selector, ask, chosen), seen.window, selector),
         )
 
     def claim(self, ask: RecommendationAsk, quote: ClaimAsk) -> Claim:
@@ -328,11 +345,14 @@ class Reports:
         )
 
     def _recommendation(self, ask: RecommendationAsk) -> answers.Recommendation:
-        point = self.operating_point(ask.selector, ask.window)
-        live = live_point(point, self.curve(ask.selector, ask.window))
+        live = self.live_point(ask.selector, ask.window)
         sweep = self._source.sweep(ask.sweep)
         chosen = self._choose(ask.selector, ask.window)
         return recommend(sweep, live, core_ask(ask, declared_mix(chosen.targets, sweep)))
+
+    def _turns(self, selector: Selector, ask: WindowAsk, chosen: _Chosen) -> list[TurnSums]:
+        end_ms = turns_until(ask, chosen.end_ms, self.now_ms())
+        return turns_of(self._source, chosen.targets, selector, chosen.start_ms, end_ms)
 
     def _status(self, target: TargetRecord) -> answers.TargetStatus:
         epochs = self._source.epochs(target.name, target.last_scrape_ms or 0, (target.last_scrape_ms or 0) + 1)

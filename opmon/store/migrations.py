@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opmon.store.database import Database, NotReadyError
 
 # Revisions are ascending numbers, so "older" and "newer" need no look into the folder.
-HEAD_REVISION = "0003"
+HEAD_REVISION = "0004"
 _VERSION_TABLE = "alembic_version"
 # Any number, only the same for every opmon: the name of the lock on PostgreSQL.
 _LOCK = 0x6F706D6F6E

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Table, delete, select, update
 
 from opmon.core.fold import CONTEXT_MS
 from opmon.core.model import FIVE_MINUTES_MS, HOUR_MS
-from opmon.store import rollups, samples
+from opmon.store import rollups, samples, turns
 from opmon.store.rollups import Frontiers, Tier
 from opmon.store.schema import ATTEMPTS, FULL, ROLL_UPS, SAMPLES, TARGETS, VIEWS
 
@@ -28,7 +28,7 @@ ROLL_UP_BYTES = 850
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long each tier is kept."""
+    """How long each tier is kept; turns that clients report, as long as five-minute roll-ups."""
 
     raw_ms: int = 2 * DAY_MS
     five_minutes_ms: int = 40 * DAY_MS
@@ -68,7 +68,11 @@ def advance(connection: Connection, front: Frontiers) -> None:
 
 def delete_batch(connection: Connection, front: Frontiers, rows: int = BATCH_ROWS) -> int:
     """Deletes about `rows` rows at most that lie behind the limits; how many it were. 0 when nothing is left."""
-    return _delete_raw(connection, front, rows) or _delete_rolled_up(connection, front, rows)
+    return (
+        _delete_raw(connection, front, rows)
+        or _delete_rolled_up(connection, front, rows)
+        or turns.delete_batch(connection, front.target, front.five_minutes_from_ms, rows)
+    )
 
 
 def forecast_bytes(

@@ -1,7 +1,7 @@
 """The tables of the database, as data.
 
 Contains no queries and no connection. Four column types only: integer (BIGINT on PostgreSQL), text, real (double
-precision) and blob; all instants and durations are integer milliseconds. Changing a table here needs a migration
+precision) and blob; instants and durations are integer milliseconds, times of a turn integer microseconds. Changing a table here needs a migration
 beside it (migrations/NOTES.md); a test compares the two.
 """
 
@@ -204,6 +204,36 @@ DIRTY = Table(
 # What a source of targets named last, in discovery's own words.
 SOURCE_LISTS = Table(
     "source_lists", METADATA, Column("source", TEXT, primary_key=True), _text("list"), sqlite_strict=True
+)
+
+# Who reports turns. A client is one with one model of one target.
+CLIENTS = Table(
+    "clients",
+    METADATA,
+    _id(),
+    _reference("target", TARGETS),
+    _text("model_name"),
+    _text("client"),
+    Unique("target", "model_name", "client"),
+    sqlite_strict=True,
+)
+
+# A turn as its client saw it, by the instant of the report; `place` tells those of one millisecond apart. The class of
+# the prompt's length is stored, so that sums over a window can be grouped by it.
+TURNS = Table(
+    "turns",
+    METADATA,
+    _reference("client", CLIENTS, key=True),
+    _key("at_ms"),
+    _key("place"),
+    _integer("prompt_class"),
+    _integer("ttft_us"),
+    _integer("decode_us"),
+    _integer("output_tokens"),
+    _integer("prompt_tokens"),
+    _integer("typed_tokens", null=True),
+    sqlite_strict=True,
+    sqlite_with_rowid=False,
 )
 
 SWEEPS = Table("sweeps", METADATA, _id(), _text("name"), Unique("name"), sqlite_strict=True)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, func, select, text
 
 from opmon.core.cells import Sweep, SweepImport
+from opmon.core.client_turns import ClientTurn, TurnSums
 from opmon.core.model import Epoch, Row, TargetRecord, View
 from opmon.core.states import STARTS_KEPT, Step
 from opmon.core.sums import Sums, TimelinePoint
-from opmon.store import epochs, lists, retention, rollups, samples, sweeps, targets
+from opmon.store import epochs, lists, retention, rollups, samples, sweeps, targets, turns
 from opmon.store.database import Database
 from opmon.store.retention import Retention
 from opmon.store.samples import Appended, Observed
@@ -269,6 +270,18 @@ class Store:
         """Deletes a sweep with its cells and files. Raises NotFound."""
         with self.database.writing() as connection:
             sweeps.remove(connection, name)
+
+    # --- what clients report --------------------------------------------------------------------------------------
+
+    def report_turn(self, turn: ClientTurn) -> None:
+        """Stores a turn that a client reports. Raises NotFound, and TooMany beyond what is kept."""
+        with self.database.writing() as connection:
+            turns.save(connection, turn)
+
+    def turn_sums(self, target: str, start_ms: int, end_ms: int, model: str | None = None) -> Sequence[TurnSums]:
+        """Exact sums over the turns received in the window, by client, model and class of prompt length."""
+        with self.database.reading() as connection:
+            return turns.sums(connection, target, start_ms, end_ms, model)
 
     # --- how ------------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from opmon.core import answers as a
 from opmon.core.cells import Sweep, SweepImport
+from opmon.core.client_turns import ClientTurns, TurnSums, client_turns
 from opmon.core.occupancy import distribution
 from opmon.core.recommend.claim import claim
 from opmon.core.recommend.claimed import Claim
@@ -291,6 +292,11 @@ class Scene:
 
     def saving(self, ask: SavingAsk) -> Saving:
         return saving(ask)
+
+    def client_turns(self, selector: a.Selector, ask: WindowAsk) -> ClientTurns:
+        self._check(selector, ask)
+        one = TurnSums("gpu-1:8000", "qwen3-32b", "editor", 1, 6_084_000, 10_003_000, 780, 8_112, first_ms=1, last_ms=1)
+        return client_turns((one,), window(), selector)
 
     def take_in(self, name: str, read: SweepImport) -> None:
         one = a.SweepImportAnswer(

@@ -29,6 +29,7 @@ READING = [
     "/api/v1/sweeps",
     "/api/v1/sweeps/example-drafters",
     "/api/v1/turn?ttft_seconds=6.084&decode_seconds=10.003&speedup_ratio=1.42",
+    "/api/v1/turns",
     "/api/v1/status/buildinfo",
 ]
 SWEEP_FILE = b"config,content,concurrency,prompt_tokens,aggregate_tok_s\nold,code,1,33,122.6\nnew,code,1,33,111.2\n"
@@ -260,7 +261,7 @@ async def test_the_description_of_the_api_is_complete_and_needs_no_other_host(cl
     assert {
         "/api/v1/targets", "/api/v1/operating-point", "/api/v1/concurrency", "/api/v1/curve", "/api/v1/recommendation",
         "/api/v1/sweeps", "/api/v1/sweeps/{name}", "/api/v1/turn", "/api/v1/status/buildinfo", "/api/v1/status/config",
-        "/api/v1/status/runtimeinfo", "/api/v1/claim", "/api/v1/saving",
+        "/api/v1/status/runtimeinfo", "/api/v1/claim", "/api/v1/saving", "/api/v1/turns",
     } == set(described["paths"])  # fmt: skip
     schema = described["paths"]["/api/v1/operating-point"]["get"]["responses"]["200"]["content"]
     assert {"application/json", "text/csv"} == set(schema)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from opmon.core.answers import CellRef, OperatingPointSummary, Recommendation, UnfairPair, Warning_
 from opmon.core.cells import Sweep
+from opmon.core.client_turns import FEW_TURNS
 from opmon.core.occupancy import busy_ms, distribution
 from opmon.core.recommend.ask import (
     Ask,
@@ -22,6 +23,7 @@ from opmon.core.recommend.ask import (
     live_point_of,
     parse_mix,
     resolve_times,
+    with_client_times,
 )
 from opmon.core.recommend.case import Setting
 from opmon.core.recommend.content import ContentResult, answer_content
@@ -40,6 +42,7 @@ __all__ = [
     "live_point_of",
     "parse_mix",
     "recommend",
+    "with_client_times",
 ]
 
 
@@ -211,6 +214,9 @@ def _warnings(setting: Setting, results: Sequence[ContentResult]) -> tuple[Warni
         found.append(
             Warning_("limited_unknown", "how long requests were held back by a limit is not known; counted as 0")
         )
+    if setting.times is not None and setting.times.source == "client" and setting.live.reported_turns < FEW_TURNS:
+        detail = f"the times of a turn are the mean of {setting.live.reported_turns} turns that clients reported"
+        found.append(Warning_("few_turns", detail))
     if setting.live.is_lower_bound:
         detail = "the server was busier while it was not observed: the operating point is a lower bound"
         found.append(Warning_("lower_bound", detail))

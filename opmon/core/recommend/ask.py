@@ -6,9 +6,10 @@ Contains the inputs and their reading (a content mix, default times); no judgeme
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from opmon.core.answers import CeilingAnswer, Coverage, CurvePoint, OperatingPoint
+from opmon.core.client_turns import TurnTimes
 from opmon.core.occupancy import busy_ms
 from opmon.core.recommend.ratios import CANDIDATE, REFERENCE
 from opmon.core.sentence import sentence
@@ -23,7 +24,7 @@ class LivePoint:
 
     `limited_ratio` is of in-system busy time. `ttft_seconds` and `decode_seconds` are means over the same requests;
     `times_source` says whose they are (`server`: queue + prefill and decode; `client`: as a client reported them).
-    `server_ttft_seconds`: the server's part of a client's TTFT. `peak_minute_tokens_per_second`: the best minute's
+    `server_ttft_seconds`: the server's part of a client's TTFT. `reported_turns`: how many turns a client's times are of. `peak_minute_tokens_per_second`: the best minute's
     output rate, None for no capacity stop. `curve`: the live speed at each level. `is_lower_bound`: the server was
     busier while it was not observed. `source`: `live`, or the name of a file.
     """
@@ -37,6 +38,7 @@ class LivePoint:
     decode_seconds: float | None = None
     times_source: str = "server"
     server_ttft_seconds: float | None = None
+    reported_turns: int = 0
     peak_minute_tokens_per_second: float | None = None
     ceiling_requests: int | None = None
     curve: tuple[CurvePoint, ...] = ()
@@ -104,6 +106,23 @@ def live_point(point: OperatingPoint, curve: tuple[CurvePoint, ...] = ()) -> Liv
         coverage_ratio=point.coverage.ratio,
         window_seconds=point.window.seconds,
         is_lower_bound=any(warning.code == "missing_while_busy" for warning in point.warnings),
+    )
+
+
+def with_client_times(live: LivePoint, times: TurnTimes | None) -> LivePoint:
+    """The live point with the times that clients report, the first source of all; unchanged without any.
+
+    What the server takes of the client's TTFT stays known where the server tells it.
+    """
+    if times is None or not DECODE_LIMIT.holds(times.decode_seconds):
+        return live
+    return replace(
+        live,
+        ttft_seconds=times.ttft_seconds,
+        decode_seconds=times.decode_seconds,
+        times_source="client",
+        server_ttft_seconds=live.ttft_seconds,
+        reported_turns=times.turns,
     )
 
 
