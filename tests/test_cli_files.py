@@ -95,6 +95,16 @@ def test_what_holds_no_cell_is_passed_over_and_told_in_one_line() -> None:
     assert "inference-perf.partial.stage_1.yaml" in told[1]
 
 
+def test_a_table_of_something_else_does_not_keep_a_folder_out() -> None:
+    bench("results/plain.json")
+    Path("results/levels.csv").write_text("concurrency,seconds\n1,60\n")
+    found = run("sweeps", "import", "results")
+
+    assert "results: 1 cells from plain.json (vllm)" in found.stdout
+    assert "passed over: levels.csv" in found.stderr
+    assert "no speed" in str(run("sweeps", "import", "results/levels.csv").exception)
+
+
 def test_a_folder_again_changes_nothing() -> None:
     first = run("sweeps", "import", str(DATA / "vllm" / "sweep"))
     before = stored("sweep")

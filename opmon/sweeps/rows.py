@@ -22,6 +22,7 @@ from opmon.sweeps.columns import (
     read_number,
     refuse_too_much,
 )
+from opmon.sweeps.reading import NoCell
 
 SPEEDS = ("aggregate_tok_s", "per_stream_tok_s", "decode_tok_s")
 REQUEST_RATE = "request_rate"
@@ -86,13 +87,13 @@ def known_column(text: str, file_name: str, row: int | None = None) -> str | Non
 
 
 def check_columns(names: set[str], extra: set[str], setting: Setting, row: int | None = None) -> None:
-    """Raises SweepError for a table without what makes a cell. `extra`: the names of columns that are not known."""
+    """Raises NoCell for a table without a concurrency or a speed, SweepError for one without a configuration. `extra`: the names of columns that are not known."""
     if "concurrency" not in names and REQUEST_RATE not in {plain_name(name) for name in extra}:
         message = "the table has no column `concurrency` (what the clients held in flight)"
-        raise SweepError(message, file=setting.file_name, row=row)
+        raise NoCell(message, file=setting.file_name, row=row)
     if not names & set(SPEEDS):
         message = f"the table has no speed: none of the columns {', '.join(SPEEDS)}"
-        raise SweepError(message, file=setting.file_name, row=row)
+        raise NoCell(message, file=setting.file_name, row=row)
     if "config" not in names and setting.configuration is None:
         message = "the table has no column `config`; add it, or say which configuration this is (--config)"
         raise SweepError(message, file=setting.file_name, row=row)
