@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opmon.core.recommend.ratios import classify, combine, threshold
+from opmon.core.cells import Cell
+from opmon.core.pairs import Pair, Side
+from opmon.core.recommend.ratios import ASSUMED_THRESHOLD, classify, combine, edge_of, threshold, threshold_of
 
 positive = st.floats(0.05, 20)
 weighted_ratios = st.lists(st.tuples(positive, st.floats(0.01, 1e6)), min_size=1, max_size=8)
@@ -18,12 +20,46 @@ def test_without_repeats_the_threshold_is_8_5_percent_and_assumed() -> None:
     assert (0.085, "assumed") == (round(found.delta, 3), found.source)
 
 
-def test_three_repeats_measure_the_noise() -> None:
+def test_repeats_find_the_noise_large_and_never_small() -> None:
     quiet = threshold([100.0, 100.1, 100.2], [150.0, 150.1, 150.2])
     noisy = threshold([80.0, 100.0, 125.0], [120.0, 150.0, 187.5])
+    median_of_three = math.pi / (4 + math.pi)
 
-    assert (0.05, "repeats") == (quiet.delta, quiet.source)
-    assert math.isclose(2 * math.sqrt(2 * math.log(1.25) ** 2 / 3), noisy.delta)
+    assert ("repeats", "repeats") == (quiet.source, noisy.source)
+    assert math.isclose(2 * math.sqrt(2 * 0.03**2 * median_of_three), quiet.delta)
+    assert math.isclose(2 * math.sqrt(2 * math.log(1.25) ** 2 * median_of_three), noisy.delta)
+
+
+def test_five_quiet_repeats_find_5_percent_and_no_number_of_them_less() -> None:
+    assert [0.05, 0.05] == [threshold([100.0] * n, [100.0] * n).delta for n in (5, 50)]
+
+
+def pair(level: float, reference: list[float], candidate: list[float]) -> Pair:
+    sides = [
+        Side(tuple(Cell(name, concurrency=level, aggregate=speed) for speed in speeds))
+        for name, speeds in (("old", reference), ("new", candidate))
+    ]
+    return Pair("code", level, sides[0], sides[1], is_ramp=False)
+
+
+def test_a_threshold_over_levels_is_that_of_the_levels_by_their_weight() -> None:
+    pairs = [pair(1, [100.0] * 3, [100.0] * 3), pair(8, [700.0], [700.0])]
+    three, one = threshold([1.0] * 3, [1.0] * 3).delta, threshold([1.0], [1.0]).delta
+
+    found = threshold_of(pairs, "aggregate", {1: 30.0, 6: 10.0})
+    near_the_first = threshold_of(pairs, "aggregate", {2: 5.0})
+
+    assert math.isclose(0.75 * three + 0.25 * one, found.delta)
+    assert math.isclose(three, near_the_first.delta)
+    assert ("repeats and assumed", "repeats") == (found.source, near_the_first.source)
+
+
+def test_noise_where_no_request_runs_is_no_noise() -> None:
+    pairs = [pair(1, [100.0], [100.0]), pair(64, [500.0, 900.0], [500.0, 900.0])]
+
+    assert pytest.approx(0.085, abs=0.0005) == threshold_of(pairs, "aggregate", {1: 1.0}).delta
+    assert threshold_of(pairs, "aggregate", {64: 1.0}).delta > 1
+    assert ASSUMED_THRESHOLD == threshold_of(pairs, "per_stream", {64: 1.0})
 
 
 def test_repeats_on_one_side_only_are_said() -> None:
@@ -38,8 +74,9 @@ def test_two_repeats_are_too_few_to_measure_noise_and_still_lower_it() -> None:
     ("low", "high", "expected"),
     [
         (1.09, 2.0, "switch"),
-        (1.085, 2.0, "undecided"),
-        (0.5, 0.92, "stay"),
+        (1.088, 2.0, "undecided"),
+        (0.5, 0.918, "stay"),
+        (0.5, 0.92, "undecided"),
         (0.5, 0.93, "undecided"),
         (0.93, 1.08, "no_difference"),
         (0.9, 1.2, "undecided"),
@@ -69,7 +106,7 @@ def test_the_way_back_is_the_inverse_of_the_way_there(pairs: list[tuple[float, f
 def test_swapping_the_sides_swaps_switch_and_stay(one: float, other: float, delta: float) -> None:
     low, high = sorted((one, other))
     swapped = {"switch": "stay", "stay": "switch"}
-    edge = min(abs(x - y) for x in (low, high) for y in (1 + delta, 1 / (1 + delta)))
+    edge = min(abs(x - y) for x in (low, high) for y in (edge_of(delta), 1 / edge_of(delta)))
     if edge > 1e-9:  # on the limit itself rounding decides
         found = classify(low, high, delta)
         assert swapped.get(found, found) == classify(1 / high, 1 / low, delta)

@@ -22,10 +22,11 @@ from opmon.core.answers import (
     WholeTurn,
 )
 from opmon.core.cells import Sweep, is_per_stream_derived, nearest, octaves, shares
-from opmon.core.knee import AGGREGATE, BOTH, PER_STREAM, aggregate_curve, choose_column, knee, lower_knee
+from opmon.core.knee import AGGREGATE, BOTH, PER_STREAM, choose_column, knee, lower_knee
 from opmon.core.occupancy import Weighting, quantile, weights
-from opmon.core.pairs import Pair, Pairing, distinct, is_same_length
+from opmon.core.pairs import Pair, Pairing
 from opmon.core.recommend.ask import LivePoint, Times
+from opmon.core.recommend.curves import curve_of
 from opmon.core.recommend.measure_next import Doubt, doubts
 from opmon.core.recommend.projection import project
 from opmon.core.recommend.ratios import (
@@ -98,19 +99,14 @@ class Case:
 
     # --- column -------------------------------------------------------------------------------------------------
 
-    def _curve(self, configuration: str) -> list[tuple[float, float]]:
-        """The aggregate curve of a configuration at about the prompt length of the cell."""
-        mine = (
-            cell
-            for cell in self.setting.sweep.cells
-            if (cell.configuration, cell.content) == (configuration, self.content)
-            and is_same_length(cell.prompt_tokens, self.cell.prompt_tokens)
-        )
-        return aggregate_curve(distinct(mine))
-
     @cached_property
     def curves(self) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-        return self._curve(self.setting.reference), self._curve(self.setting.candidate)
+        """The aggregate curves of reference and candidate at about the prompt length of the cell."""
+        cells = self.setting.sweep.cells
+        reference, candidate = (
+            curve_of(cells, self.pairs, self.cell, is_candidate=is_candidate) for is_candidate in (False, True)
+        )
+        return reference, candidate
 
     @property
     def largest(self) -> tuple[float | None, float | None]:
@@ -139,10 +135,21 @@ class Case:
         return self.busy_weights if column == AGGREGATE else self.request_weights
 
     def threshold(self, column: str) -> Threshold:
-        return threshold_of(self.cell, column)
+        return self._thresholds[column]
+
+    @cached_property
+    def _thresholds(self) -> dict[str, Threshold]:
+        return {column: threshold_of(self.pairs, column, self.weights_of(column)) for column in COLUMNS}
 
     def level_ratios(self, column: str) -> list[LevelRatio]:
-        return level_ratios(self.pairs, column, self.weights_of(column), self.threshold(column).delta)
+        return self._level_ratios[column]
+
+    @cached_property
+    def _level_ratios(self) -> dict[str, list[LevelRatio]]:
+        return {
+            column: level_ratios(self.pairs, column, self.weights_of(column), self.threshold(column).delta)
+            for column in COLUMNS
+        }
 
     def weighted(self, column: str, live_is: str) -> Weighted | None:
         return weighted(self.level_ratios(column), self.weights_of(column), live_is)

@@ -81,7 +81,9 @@ def answer_content(
             f" {busy.cell.concurrency:g} and the verdict {busy.finding.verdict}",
         )
     mismatches = case.mismatches(declared)
-    unsound = dict.fromkeys((*case.unsound_cell(), *busy.unsound_cell()))
+    unsound = dict.fromkeys(case.unsound_cell())
+    if busy.cell.concurrency != case.cell.concurrency:
+        unsound.update(dict.fromkeys(busy.unsound_cell()))
     caps = (*(_mismatch_in_words(one) for one in mismatches), *unsound, *case.curve_differs())
     finding = apply_capacity(finding, setting.live.peak_minute_tokens_per_second, *case.largest).capped(*caps)
     return ContentResult(

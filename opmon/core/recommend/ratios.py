@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import stdev
 
 from opmon.core.cells import (
     Cell,
     bracket,
     decode_speed,
     decode_speed_less_ttft,
+    nearest,
     per_stream_speed,
 )
 from opmon.core.knee import AGGREGATE, PER_STREAM, interpolate
@@ -24,6 +24,9 @@ SMALLEST_THRESHOLD = 0.05
 ASSUMED_SD = 0.03
 FEWEST_REPEATS = 3
 ROUNDING = 1e-9
+# The median of m values of a normal distribution varies by about pi / (2 m + pi - 2) of what one does; their mean, which
+# nobody reads, by 1 / m. The median of two is their mean.
+_MEDIAN_VARIANCE = math.pi
 
 REFERENCE, CANDIDATE = "reference", "candidate"
 SWITCH, STAY, NO_DIFFERENCE, UNDECIDED = "switch", "stay", "no_difference", "undecided"
@@ -70,7 +73,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """`delta`: a ratio within [1 / (1 + delta), 1 + delta] is no difference. `source`: repeats, assumed or both."""
+    """`delta`: a ratio within it of 1 is no difference (`edge_of`). `source`: repeats, assumed or both."""
 
     delta: float
     source: str
@@ -80,38 +83,73 @@ ASSUMED_THRESHOLD = Threshold(2 * math.sqrt(2 * ASSUMED_SD**2), "assumed")
 
 
 def threshold(reference: Sequence[float], candidate: Sequence[float]) -> Threshold:
-    """`max(5 %, 2 sqrt(s_r^2 / m_r + s_c^2 / m_c))`, s from three repeats or more, else 3 % assumed (then 8.5 %).
+    """The threshold from the repeats of one pair: `max(5 %, 2 sqrt(v_r + v_c))`, v the variance of each side's median.
 
-    Two repeats are too few to find the noise small, but enough to find it large: the larger of 3 % and how far they lie
-    apart.
+    Without repeats s is 3 % assumed (then 8.5 %). Repeats may say that the noise is larger, never that it is smaller: a
+    deviation of three values is half of what it should be every fifth time, and then noise passes for a difference.
+    They lower the threshold by their number alone. Two are too few for a deviation: then how far they lie apart.
     """
-    variances, sources = [], []
-    for values in (reference, candidate):
-        logs = [math.log(value) for value in values]
-        apart = max(logs) - min(logs) if logs else 0.0
-        deviation = stdev(logs) if len(logs) >= FEWEST_REPEATS else max(ASSUMED_SD, apart)
-        is_measured = len(logs) >= FEWEST_REPEATS or apart > ASSUMED_SD
-        variances.append(deviation**2 / max(len(values), 1))
-        sources.append("repeats" if is_measured else "assumed")
-    source = sources[0] if len(set(sources)) == 1 else "repeats and assumed"
-    return Threshold(max(SMALLEST_THRESHOLD, 2 * math.sqrt(sum(variances))), source)
+    noises = [_noise(reference), _noise(candidate)]
+    return _threshold([(1.0, math.hypot(*(sd for sd, _ in noises)))], {is_known for _, is_known in noises})
 
 
-def threshold_of(pair: Pair, column: str) -> Threshold:
-    """The threshold from the repeats of a pair in one column."""
+def threshold_of(pairs: Sequence[Pair], column: str, weights: Mapping[int, float]) -> Threshold:
+    """The threshold of a ratio over all levels: each level has the noise of the pair nearest to it, and all noises are
+    taken as one in time (a server that is slow on a day is slow at every level), so deviations add by weight.
+
+    Pairs without the column have no say; 8.5 % assumed where none has it.
+    """
     figure = FIGURES[column]
-    return threshold(pair.reference.values(figure), pair.candidate.values(figure))
+    noises = {}
+    for pair in pairs:
+        sides = [pair.reference.values(figure), pair.candidate.values(figure)]
+        if all(sides):
+            noises[pair.concurrency] = [_noise(side) for side in sides]
+    total = sum(weights.values())
+    if not noises or total <= 0:
+        return ASSUMED_THRESHOLD
+    shares = dict.fromkeys(noises, 0.0)
+    measured = sorted(noises)
+    for level, weight in sorted(weights.items()):
+        shares[nearest(level, measured)] += weight / total
+    deviations = [(share, math.hypot(*(sd for sd, _ in noises[level]))) for level, share in shares.items() if share > 0]
+    return _threshold(deviations, {is_known for level in noises if shares[level] > 0 for _, is_known in noises[level]})
+
+
+def _threshold(deviations: Iterable[tuple[float, float]], known: set[bool]) -> Threshold:
+    """From (share, deviation of the ratio's logarithm), and whether repeats say something of the sides' noise."""
+    source = "repeats and assumed" if len(known) > 1 else ("repeats" if True in known else "assumed")
+    return Threshold(max(SMALLEST_THRESHOLD, 2 * sum(share * sd for share, sd in deviations)), source)
+
+
+def _noise(values: Sequence[float]) -> tuple[float, bool]:
+    """The deviation of the logarithm of the repeats' median, and whether repeats had a say in it."""
+    number, logs = max(len(values), 1), [math.log(value) for value in values]
+    if number < FEWEST_REPEATS:
+        apart = max(logs) - min(logs) if logs else 0.0
+        return max(ASSUMED_SD, apart) / math.sqrt(number), apart > ASSUMED_SD
+    middle = math.fsum(logs) / number  # fsum: the order of rows says nothing, not even in the last digit
+    deviation = math.sqrt(math.fsum((one - middle) ** 2 for one in logs) / (number - 1))
+    return max(ASSUMED_SD, deviation) * math.sqrt(_MEDIAN_VARIANCE / (2 * number + _MEDIAN_VARIANCE - 2)), True
 
 
 def classify(low: float, high: float, delta: float) -> str:
     """`switch`, `stay`, `no_difference` or `undecided` for an interval of the ratio."""
-    if low > 1 + delta:
+    edge = edge_of(delta)
+    if low > edge:
         return SWITCH
-    if high < 1 / (1 + delta):
+    if high < 1 / edge:
         return STAY
-    if low >= 1 / (1 + delta) and high <= 1 + delta:
+    if low >= 1 / edge and high <= edge:
         return NO_DIFFERENCE
     return UNDECIDED
+
+
+def edge_of(delta: float) -> float:
+    """The ratio up to which a difference is noise. A threshold made of deviations is a distance of logarithms, so it is
+    `exp(delta)`: with `1 + delta` two equal configurations at one level would differ in 5.5 % of all sweeps. The least
+    threshold is a share, and stays `1 + delta`."""
+    return math.exp(delta) if delta > SMALLEST_THRESHOLD else 1 + delta
 
 
 def spread(pairs: Iterable[Pair]) -> tuple[float, float] | None:
