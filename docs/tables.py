@@ -24,6 +24,7 @@ from opmon.cli.main import cli
 from opmon.config import settings_table
 from opmon.core import answers
 from opmon.core.client_turns import ClientTurns
+from opmon.core.probed import Probe
 from opmon.core.recommend.claimed import Claim
 from opmon.core.saving import Saving
 from opmon.exporter import metrics_table
@@ -163,6 +164,7 @@ def fields() -> Iterator[str]:
         Claim,
         Saving,
         ClientTurns,
+        Probe,
     )
     seen: set[type] = set()
     for top in tops:

@@ -25,6 +25,7 @@ COMMANDS = {
     "claim": "opmon.cli.claim_command:claim",
     "turn": "opmon.cli.turn_command:turn",
     "saving": "opmon.cli.saving_command:saving",
+    "probe": "opmon.cli.probe_command:probe",
     "check": "opmon.cli.check_command:check",
     "replay": "opmon.cli.replay_command:replay",
     "migrate": "opmon.cli.housekeeping_command:migrate",
