@@ -13,6 +13,8 @@ from opmon.core.model import FIVE_MINUTES_MS
 from opmon.core.occupancy import Weighting, busy_ms, mean
 from opmon.core.sums import Sums, add_levels
 
+MOST_IDLE_TOKENS_SHARE = 0.9
+"""A server whose output comes while both neighbouring samples read 0 was hardly seen working."""
 CURVE_SHARE = 0.8
 """So much of the busy time must lie at levels whose speed is known, for the step-weighted mean to be foretold."""
 
@@ -215,7 +217,15 @@ def _tokens_while_idle(sums: Sums) -> Check:
             "the counted mean, and scrape at a shorter interval"
         )
         return Check(code, agrees=False, sampled=sampled, counted=tokens.total, detail=detail)
-    detail = "requests were seen running, or no output token was generated"
+    idle = sums.curve.get(0)
+    if idle is not None and idle.output_tokens > MOST_IDLE_TOKENS_SHARE * tokens.total:
+        detail = (
+            f"{idle.output_tokens:.0f} of {tokens.total:.0f} output tokens were generated between two samples that both "
+            "read 0 running; likely causes: a gauge that is dead most of the time, or requests shorter than the "
+            "interval; do not trust the levels, and scrape at a shorter interval to tell which"
+        )
+        return Check(code, agrees=False, sampled=sampled, counted=idle.output_tokens, detail=detail)
+    detail = "requests were seen running while tokens were generated, or none were"
     return Check(code, agrees=True, sampled=sampled, counted=tokens.total, detail=detail)
 
 

@@ -13,6 +13,8 @@ from opmon.core import engines
 from opmon.core.engines.strangers import CLUES, STRANGERS, Stranger
 from opmon.core.engines.table import Engine
 from opmon.core.exposition import Page, Series
+from opmon.core.model import SeriesKey
+from opmon.core.places import Places, Rows
 from opmon.errors import ScrapeError
 
 _OTHER_DOCUMENTS = ("text/html", "application/xhtml", "application/json", "application/vnd.google.protobuf", "image/")
@@ -47,6 +49,25 @@ def stranger_on(page: Page, running: list[tuple[Series, float]]) -> Stranger | N
         if stranger.label and any(stranger.label in series.labels for series, _ in running):
             return stranger
     return None
+
+
+def joined(running: Rows, places: Places) -> list[tuple[str, str]]:
+    """(kind, words) where one engine shows several numbers of running requests that differ in labels which are not the
+    engine's own: pages that were joined, or a total beside its parts. Their sum is nobody's number."""
+    first: dict[SeriesKey, Series] = {}
+    for series, _ in running:
+        key = places.key(series)
+        other = first.setdefault(key, series)
+        if other is series:
+            continue
+        labels = series.labels.items() ^ other.labels.items()
+        named = " and ".join(sorted({name for name, _ in labels})) or "nothing"
+        words = (
+            f"{series.name} is shown several times for one engine, which differ in {named}: a page that joins several"
+            " servers, or a total beside its parts, and their sum is nobody's number; name the servers as targets"
+        )
+        return [("not_an_engine", words)]
+    return []
 
 
 def clue_on(body: bytes, engine: Engine | None) -> tuple[str, str] | None:

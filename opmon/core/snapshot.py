@@ -19,7 +19,15 @@ from opmon.core.facts import AWAKE, NOT_KNOWN, About, read_constant
 from opmon.core.model import Buckets, Lane, SeriesKey, SeriesSample, Snapshot
 from opmon.core.places import Places, Rows, rows_of
 from opmon.core.recognise import Found, Recogniser, running_rows
-from opmon.core.refusals import clue_on, no_running, refuse_documents, refuse_unreadable, skipped_words, stranger_on
+from opmon.core.refusals import (
+    clue_on,
+    joined,
+    no_running,
+    refuse_documents,
+    refuse_unreadable,
+    skipped_words,
+    stranger_on,
+)
 from opmon.errors import ScrapeError
 
 __all__ = ["MOST_REQUESTS", "ScrapeError", "SnapshotReader", "read_snapshot"]
@@ -220,7 +228,10 @@ class _Reading:
                 if fault is not None:
                     self.faults.append(fault)
                     spoilt.add(self.places.key(series))
-            for series, value in self.places.fold(rows, has_totals=True):
+            kept = self.places.fold(rows, has_totals=True)
+            if canonical == "running" and self.prefix == self.places.engine.prefixes[0]:
+                self.faults += joined(kept, self.places)
+            for series, value in kept:
                 key = self.places.key(series)
                 totals[key] = totals.get(key, 0) + value
         for key, total in totals.items():

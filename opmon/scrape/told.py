@@ -94,16 +94,19 @@ def _at(item: Any, path: list[str]) -> Iterator[Any]:
         yield from _at(item[path[0]], path[1:])
 
 
+_OF_ANOTHER_MODEL = re.compile("specul|draft")
+
+
 def _anywhere(answer: Any, name: str) -> Iterator[Any]:
-    """A name in a tree of fields, or in a text such as `Config(name=8, ...)`: its shape differs between versions."""
-    in_text = re.compile(rf"\b{re.escape(name)}['\"]?\s*[=:]\s*(\d+)")
+    """A name, but for what is said of a draft model, in a tree of fields, or in a text such as `Config(name=8, ...)`: its shape differs between versions."""
+    in_text = re.compile(rf"\b{re.escape(name)}['\"]?\s*[=:]\s*(\d+)(?![\w.])")
     waiting = [answer]
     while waiting:
         item = waiting.pop()
         if isinstance(item, dict):
             if _positive(item.get(name)) is not None:
                 yield item[name]
-            waiting += item.values()
+            waiting += [value for key, value in item.items() if not _OF_ANOTHER_MODEL.search(str(key))]
         elif isinstance(item, list):
             waiting += item
         elif isinstance(item, str) and (match := in_text.search(item)):

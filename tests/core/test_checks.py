@@ -90,6 +90,16 @@ def test_engines_that_share_the_load_are_expected_to_have_smaller_batches() -> N
     assert check(sums, "step_batch", engines=1).agrees is None
 
 
+@pytest.mark.parametrize(("between_zeros", "agrees"), [(9_500.0, False), (5_000.0, True)])
+def test_output_between_samples_that_read_0_is_a_gauge_that_is_mostly_dead(between_zeros: float, agrees: bool) -> None:
+    sums = sums_of({0: TEN_MINUTES_MS - 3_000, 1: 3_000}, outputs=1, steps=1)
+    sums.increases["generation_tokens"] = Increase(10_000.0, TEN_MINUTES_MS)
+    sums.curve = {0: CurveLevel(TEN_MINUTES_MS - 5_000, between_zeros, 0.0, 0.0)}
+    found = check(sums, "tokens_while_idle")
+    assert agrees is found.agrees
+    assert agrees is ("dead most of the time" not in found.detail)
+
+
 def test_more_running_than_the_ceiling_allows_names_what_to_correct() -> None:
     found = check(Sums(observed_ms=1000, running={9: 1000}), "over_ceiling", ceiling=8)
     assert (False, 9, 8) == (found.agrees, found.sampled, found.counted)

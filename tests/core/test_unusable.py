@@ -133,3 +133,30 @@ def test_the_fact_and_the_verdict_on_sleep_are_one(processes: tuple[bool, bool],
 def test_a_sleep_is_told_where_only_its_name_is_shown() -> None:
     snapshot = vllm(state("weights_offloaded", 1))
     assert ("weights_offloaded", "asleep") == (snapshot.facts["sleep_state"], snapshot.fault)
+
+
+# --- several numbers of one engine ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lane", Lane)
+@pytest.mark.parametrize(
+    ("first", "second", "named"),
+    [
+        ('pod="a"', 'pod="b"', "pod"),
+        ('exported_instance="a"', 'exported_instance="b"', "exported_instance"),
+        ('Instance="a",zone="x"', 'Instance="b",zone="y"', "Instance and zone"),
+        ('part="all"', "", "part"),
+    ],
+)
+def test_numbers_of_one_engine_that_differ_in_labels_of_others_are_nobodys_sum(
+    first: str, second: str, named: str, lane: Lane
+) -> None:
+    running = "vllm:num_requests_running{%s} %d"
+    snapshot = read(running % (f"{LABELS},{first}", 5), running % (f"{LABELS},{second}".rstrip(","), 5), lane=lane)
+    assert "not_an_engine" == snapshot.fault
+    assert f"differ in {named}:" in snapshot.detail
+
+
+def test_a_label_that_stands_on_every_number_alike_is_no_split() -> None:
+    running = 'vllm:num_requests_running{model_name="m",engine="%d",pod="a"} %d'
+    assert None is read(running % (0, 2), running % (1, 3)).fault

@@ -377,6 +377,19 @@ async def test_json_of_another_shape_teaches_nothing(answer: object) -> None:
     assert (None, (), None) == (learnt.version, learnt.models, learnt.max_num_seqs)
 
 
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"scheduler_config": {"max_num_seqs": 256}, "speculative_config": {"max_num_seqs": 8}}, 256),
+        ({"vllm_config": {"draft_model_config": {"max_num_seqs": 8}, "max_num_seqs": 64}}, 64),
+        ({"vllm_config": "SchedulerConfig(max_num_seqs=1e30, x=1)"}, None),
+    ],
+)
+async def test_a_ceiling_is_the_servers_own_and_a_whole_number(answer: dict[str, object], expected: int | None) -> None:
+    async with serving(vllm_answers(server_info=answer)) as server, scraping(server.url) as scraper:
+        assert expected == (await scraper.learn()).max_num_seqs
+
+
 async def test_the_ceiling_is_also_found_in_a_configuration_written_as_text() -> None:
     text = {"vllm_config": "model='m', scheduler_config=SchedulerConfig(max_num_batched_tokens=2048, max_num_seqs=48)"}
     async with serving(vllm_answers(server_info=text)) as server, scraping(server.url) as scraper:
