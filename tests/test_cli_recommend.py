@@ -88,6 +88,7 @@ def test_the_json_has_the_fields_that_were_promised() -> None:
         "unfair_pairs",
         "measure_next",
         "warnings",
+        "inferred_content",
     } == set(answer)
     assert {"vllm bench serve", "guidellm"} == set(answer["measure_next"][0]["commands"])
     assert "example-drafters" == answer["sweep"]

@@ -16,6 +16,7 @@ from opmon.api.runtime import RuntimeInfo
 from opmon.api.static_files import StaticFiles
 from opmon.core import answers
 from opmon.core.answers import Selector
+from opmon.core.beside import LevelBeside
 from opmon.core.cells import SweepImport
 from opmon.core.client_turns import ClientTurn, ClientTurns
 from opmon.core.recommend.claimed import Claim
@@ -52,6 +53,10 @@ class Reports(Protocol):
 
     def curve(self, selector: Selector, ask: WindowAsk) -> tuple[answers.CurvePoint, ...]:
         """The server's own speed at each level."""
+        ...
+
+    def curve_beside(self, selector: Selector, ask: WindowAsk, sweep: str) -> tuple[LevelBeside, ...]:
+        """The server's own speed beside every cell of a sweep. Raises NotFound."""
         ...
 
     def recommendation(self, ask: RecommendationAsk) -> answers.Recommendation:

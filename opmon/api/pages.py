@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import HTMLResponse, Response
 
-from opmon.api import condition_view, level_view, sweep_view, timeline_view, verdict_view
+from opmon.api import condition_view, curve_view, level_view, sweep_view, timeline_view, verdict_view
 from opmon.api.asks import PageQuery
 from opmon.api.conditional import conditional, entity_tag
 from opmon.api.door import Door, Parts
@@ -217,6 +217,7 @@ def page_of(parts: Parts, asked: PageQuery, target: TargetStatus, now: float) ->
         if comparison.answer.value
         else [],
         "tables": comparison.tables(),
+        "curves": curve_view.curve_views(comparison.answer.value),
     }
 
 

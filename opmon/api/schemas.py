@@ -10,6 +10,7 @@ from typing import Any
 
 from opmon.api.problems import Problem
 from opmon.core.answers import CellAnswer, CurvePoint, SweepAnswer, TargetStatus
+from opmon.core.beside import LevelBeside
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -28,11 +29,12 @@ class SweepList:
 
 @dataclass(frozen=True, slots=True)
 class CurveAnswer:
-    """The live curve of the current epoch, beside the cells of the named sweep."""
+    """The live curve of the current epoch, beside the cells of the named sweep: `beside` says how far they differ."""
 
     points: tuple[CurvePoint, ...]
     sweep: str | None
     cells: tuple[CellAnswer, ...]
+    beside: tuple[LevelBeside, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,7 +115,12 @@ def curve(request: Request, asked: Annotated[asks.CurveQuery, Query()], parts: D
     def compute() -> schemas.CurveAnswer:
         points = parts.reports.curve(asked.selector(), asked.window_ask())
         cells = parts.reports.sweep(asked.sweep).cells if asked.sweep is not None else ()
-        return schemas.CurveAnswer(points, asked.sweep, cells)
+        beside = (
+            parts.reports.curve_beside(asked.selector(), asked.window_ask(), asked.sweep)
+            if asked.sweep is not None
+            else ()
+        )
+        return schemas.CurveAnswer(points, asked.sweep, cells, beside)
 
     return reply(request, parts, asked, compute, lambda answer: [flat(point) for point in answer.points])
 

@@ -181,6 +181,8 @@ def _facts(answer: Recommendation) -> list[tuple[str, str]]:
         if point.coverage_ratio is not None:
             facts.append(("coverage", f"{_percent(point.coverage_ratio)} of the window observed"))
         facts.append(("lengths", ", ".join(_lengths(point.prompt_tokens, point.output_tokens))))
+    if answer.inferred_content is not None:
+        facts.append(("content", f"{answer.inferred_content.words}; a reading, which decides nothing"))
     return facts
 
 
@@ -209,6 +211,7 @@ def _content(page: Page, one: ContentAnswer, *, is_ceiling_known: bool) -> None:
         ("column", "reference", "candidate", "at the cell", "weighted", "interval", "evidence", ""),
         [_column(name, column, _judged(name, one)) for name, column in _columns(one)],
     )
+    _live_curve(page, one)
     names = READINGS if is_ceiling_known else {**READINGS, "ceiling": "at the largest cell (ceiling not known)"}
     readings = [
         (names[reading.reading], f"{reading.concurrency:g}", reading.column, _times(reading.ratio), reading.verdict)
@@ -217,6 +220,26 @@ def _content(page: Page, one: ContentAnswer, *, is_ceiling_known: bool) -> None:
     if readings:
         page.paragraph("What the wrong cell would have said:")
         page.table(("read", "concurrency", "column", "ratio", "verdict"), readings)
+
+
+def _live_curve(page: Page, one: ContentAnswer) -> None:
+    """The server's own speed beside the sweep, at the levels where it was seen at all; and where to look first."""
+    if not any(level.live_seconds for level in one.live_curve):
+        return
+    page.paragraph("The server's own decode beside the sweep, tok/s of all requests:")
+    rows = [
+        (
+            level.configuration,
+            f"{level.concurrency:g}",
+            _speed(level.live_tokens_per_second),
+            _speed(level.cell_decode_tokens_per_second),
+            _speed(level.cell_aggregate_tokens_per_second),
+            level.words,
+        )
+        for level in one.live_curve
+    ]
+    page.table(("configuration", "concurrency", "live", "sweep, without prefill", "sweep, as stated", ""), rows)
+    page.items("Where they differ, look in this order:", (axis.words for axis in one.look_first))
 
 
 def _columns(one: ContentAnswer) -> list[tuple[str, ColumnAnswer]]:

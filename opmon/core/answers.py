@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from opmon.core.beside import InferredContent, LevelBeside, LookFirst
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -398,6 +400,8 @@ class ContentAnswer:
     other_readings: tuple[OtherReading, ...]
     mismatches: tuple[Mismatch, ...]
     projection: Projection
+    live_curve: tuple[LevelBeside, ...] = ()
+    look_first: tuple[LookFirst, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,6 +441,7 @@ class Recommendation:
     unfair_pairs: tuple[UnfairPair, ...] = ()
     measure_next: tuple[MeasureNext, ...] = ()
     warnings: tuple[Warning_, ...] = ()
+    inferred_content: InferredContent | None = None
 
 
 @dataclass(frozen=True, slots=True)

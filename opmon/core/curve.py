@@ -15,8 +15,8 @@ SHORTEST_MS = 30_000
 """A level is not drawn under this much time in pure pairs."""
 
 
-def live_curve(sums: Sums) -> tuple[CurvePoint, ...]:
-    """One point per running level from 1 on with at least 30 s of pure pairs, in order of level.
+def live_curve(sums: Sums, shortest_ms: int = SHORTEST_MS) -> tuple[CurvePoint, ...]:
+    """One point per running level from 1 on with at least 30 s (`shortest_ms`) of pure pairs, in order of level.
 
     The aggregate is output tokens over the elapsed seconds of the same pairs: pure decode at that level. The decode
     speed is (output - first tokens) over the rise of the ITL sum, None where that is not exposed.
@@ -24,7 +24,7 @@ def live_curve(sums: Sums) -> tuple[CurvePoint, ...]:
     return tuple(
         _point(level, pairs, sums.running.get(level, 0))
         for level, pairs in sorted(sums.curve.items())
-        if level >= 1 and pairs.elapsed_ms >= SHORTEST_MS
+        if level >= 1 and pairs.elapsed_ms >= max(shortest_ms, 1)
     )
 
 

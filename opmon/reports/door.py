@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar, cast
 from opmon.clock import Clock
 from opmon.core import answers
 from opmon.core.answers import EpochSpan, OperatingPoint, Selector, Window
+from opmon.core.beside import LevelBeside
 from opmon.core.cells import Sweep
 from opmon.core.client_turns import ClientTurns, TurnSums, client_turns, turn_times
 from opmon.core.curve import live_curve
@@ -23,6 +24,7 @@ from opmon.core.operating_point import operating_point
 from opmon.core.recommend import LivePoint, live_point, recommend, with_client_times
 from opmon.core.recommend.claim import claim
 from opmon.core.recommend.claimed import Claim
+from opmon.core.recommend.live_curve import beside, nearest_lengths
 from opmon.core.recommend.quote import ClaimAsk
 from opmon.core.saving import Saving, SavingAsk, saving
 from opmon.core.sentence import not_yet
@@ -168,6 +170,20 @@ class Reports:
             lambda: live_curve(self._current_sums(selector, chosen)),
         )
 
+    def curve_beside(self, selector: Selector, ask: WindowAsk, sweep: str) -> tuple[LevelBeside, ...]:
+        """The server's own speed beside every cell of a sweep, at the live lengths. Raises NotFound."""
+        live = self.live_point(selector, ask)
+        cells = nearest_lengths(self._source.sweep(sweep).cells, live.prompt_tokens, live.output_tokens)
+        return beside(live.curve, cells)
+
+    def _whole_curve(self, selector: Selector, ask: WindowAsk) -> tuple[answers.CurvePoint, ...]:
+        """Every level of the curve, also those too short to be drawn."""
+        chosen = self._choose(selector, ask)
+        return self._remember(
+            ("whole_curve", selector, chosen.start_ms, chosen.end_ms),
+            lambda: live_curve(self._current_sums(selector, chosen), shortest_ms=0),
+        )
+
     def recommendation(self, ask: RecommendationAsk) -> answers.Recommendation:
         """Which cell and column of the sweep apply to the selected servers, and the verdict."""
         chosen = self._choose(ask.selector, ask.window)
@@ -178,7 +194,7 @@ class Reports:
     def live_point(self, selector: Selector, ask: WindowAsk) -> LivePoint:
         """Where the selected servers run, for a recommendation: with the times of turns as clients report them, else
         the server's own."""
-        live = live_point(self.operating_point(selector, ask), self.curve(selector, ask))
+        live = live_point(self.operating_point(selector, ask), self._whole_curve(selector, ask))
         return with_client_times(live, turn_times(self._turns(selector, ask, self._choose(selector, ask))))
 
     def client_turns(self, selector: Selector, ask: WindowAsk) -> ClientTurns:

@@ -11,11 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from opmon.core import answers as a
+from opmon.core.beside import LevelBeside
 from opmon.core.cells import Sweep, SweepImport
 from opmon.core.client_turns import ClientTurns, TurnSums, client_turns
 from opmon.core.occupancy import distribution
 from opmon.core.recommend.claim import claim
 from opmon.core.recommend.claimed import Claim
+from opmon.core.recommend.live_curve import beside
 from opmon.core.recommend.quote import ClaimAsk
 from opmon.core.saving import Saving, SavingAsk, saving
 from opmon.errors import InvalidWindow, NotFound
@@ -256,6 +258,11 @@ class Scene:
     def curve(self, selector: a.Selector, ask: WindowAsk) -> tuple[a.CurvePoint, ...]:
         self._check(selector, ask)
         return (a.CurvePoint(1, 240.0, 0.9, 118.0, 118.0, 121.0),)
+
+    def curve_beside(self, selector: a.Selector, ask: WindowAsk, sweep: str) -> tuple[LevelBeside, ...]:
+        self._check(selector, ask)
+        self.sweep(sweep)
+        return beside(self.curve(selector, ask), read_sweep(example_sweep_bytes(), "example-drafters.csv").cells)
 
     def recommendation(self, ask: RecommendationAsk) -> a.Recommendation:
         self.sweep(ask.sweep)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from opmon.core import answers as a
+from opmon.core.beside import InferredContent, LevelBeside, LookFirst
 from opmon.errors import ConfigError
 from tests.api.conftest import application, client_of
 from tests.api.stage import HOSTILE, NOW, Scene, content_answer, operating_point, recommendation, status, sweep
@@ -310,3 +311,40 @@ async def test_a_page_and_all_its_files_stay_under_150_kb_compressed(client: htt
         async with client.stream("GET", address, headers={"Accept-Encoding": "gzip"}) as answer:
             total += sum([len(chunk) async for chunk in answer.aiter_raw()])
     assert 10_000 < total < 150_000
+
+
+def described(**changes: Any) -> a.Recommendation:
+    """An answer whose live curve was seen at two of three levels, and differs at one."""
+    levels = (
+        LevelBeside("code", "fp8-mtp5", 1.0, 240.0, 118.0, 120.0, 122.0, -0.033, True, "agrees (3 % slower live)"),
+        LevelBeside(
+            "code", "fp8-mtp5", 4.0, 90.0, 150.0, 300.0, 305.0, -0.508, False, "51 % slower live: not this workload"
+        ),
+        LevelBeside("code", "fp8-mtp5", 8.0, 12.0, None, 380.0, 390.0, None, None, "too little data: 12 s"),
+    )
+    look = (LookFirst("content", 4.6, 2.1, 1.13, "2.10 tokens a step live and 4.60 in the cell"),)
+    code = content_answer("code", "undecided", live_curve=levels, look_first=look)
+    return recommendation("undecided", contents=(code, content_answer("prose", "undecided")), **changes)
+
+
+async def test_the_live_curve_is_drawn_and_told_beside_the_benchmark() -> None:
+    async with client_of(application(Scene(answer=described()))) as client:
+        read = await page(client)
+    lines = [attrs["points"] for tag, attrs in read.tags if tag == "polyline"]
+
+    assert [2, 3] == [len((points or "").split()) for points in lines]
+    assert "51 % slower live: not this workload" in read.text("curve")
+    assert "too little data: 12 s" in read.text("curve")
+    assert "Where to look first 2.10 tokens a step live and 4.60 in the cell" in read.text("curve")
+
+
+async def test_without_a_level_that_was_seen_there_is_no_curve() -> None:
+    async with client_of(application(Scene())) as client:
+        assert "curve" not in (await page(client)).texts
+
+
+async def test_an_inferred_content_is_shown_as_inferred() -> None:
+    words = "inferred from 2.10 tokens a step, within fp8-mtp5: prose (code 4.60, prose 2.10)"
+    inferred = InferredContent("fp8-mtp5", 2.1, {"code": 4.6, "prose": 2.1}, "prose", {"prose": 1.0}, words)
+    async with client_of(application(Scene(answer=described(inferred_content=inferred)))) as client:
+        assert f"Content {words}. A reading, which decides nothing." in (await page(client)).text("verdict")

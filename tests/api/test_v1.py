@@ -186,6 +186,14 @@ async def test_the_curve_stands_beside_the_cells_of_the_named_sweep(client: http
     beside = (await client.get("/api/v1/curve?sweep=example-drafters")).json()
     assert (None, []) == (alone["sweep"], alone["cells"])
     assert ("example-drafters", 12) == (beside["sweep"], len(beside["cells"]))
+    assert [] == alone["beside"]
+    (one,) = [
+        level
+        for level in beside["beside"]
+        if (level["configuration"], level["content"], level["concurrency"]) == ("fp8-mtp5", "prose", 1.0)
+    ]
+    assert [118.0, 240.0, False] == [one[key] for key in ("live_tokens_per_second", "live_seconds", "agrees")]
+    assert one["cell_decode_tokens_per_second"] * (1 + one["difference_ratio"]) == pytest.approx(118.0)
 
 
 async def test_a_benchmark_file_is_taken_in_once(scene: Scene, client: httpx.AsyncClient) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from opmon.core.answers import CellRef, OperatingPointSummary, Recommendation, UnfairPair, Warning_
+from opmon.core.beside import InferredContent
 from opmon.core.cells import Sweep
 from opmon.core.client_turns import FEW_TURNS
 from opmon.core.occupancy import busy_ms, distribution
@@ -27,9 +28,11 @@ from opmon.core.recommend.ask import (
 )
 from opmon.core.recommend.case import Setting
 from opmon.core.recommend.content import ContentResult, answer_content
+from opmon.core.recommend.look_first import infer_content
 from opmon.core.recommend.measure_next import measure_next
 from opmon.core.recommend.missing import not_in_the_sweep
 from opmon.core.recommend.mix import each_content, mixed, unknown_content
+from opmon.core.recommend.ratios import REFERENCE
 from opmon.core.recommend.verdicts import NO_DATA, Finding
 from opmon.errors import SweepError
 
@@ -131,6 +134,7 @@ def _answer(setting: Setting, ask: Ask, tokens: dict[str, float] | None) -> Reco
         unfair_pairs=_unfair_pairs(results),
         measure_next=measure_next([doubt for result in results for doubt in result.doubts], setting.candidate),
         warnings=_warnings(setting, results),
+        inferred_content=_inferred(setting),
     )
 
 
@@ -161,6 +165,14 @@ def _summary(live: LivePoint, ask: Ask) -> OperatingPointSummary:
         ceiling_requests=ask.ceiling or live.ceiling_requests,
         source=live.source,
     )
+
+
+def _inferred(setting: Setting) -> InferredContent | None:
+    """What the live acceptance length says of content, where it is known which configuration runs."""
+    if setting.live_is is None:
+        return None
+    running = setting.reference if setting.live_is == REFERENCE else setting.candidate
+    return infer_content(setting.live.acceptance_length, setting.sweep.cells, running)
 
 
 def _unfair_pairs(results: Sequence[ContentResult]) -> tuple[UnfairPair, ...]:

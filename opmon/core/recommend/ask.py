@@ -25,8 +25,9 @@ class LivePoint:
     `limited_ratio` is of in-system busy time. `ttft_seconds` and `decode_seconds` are means over the same requests;
     `times_source` says whose they are (`server`: queue + prefill and decode; `client`: as a client reported them).
     `server_ttft_seconds`: the server's part of a client's TTFT. `reported_turns`: how many turns a client's times are of. `peak_minute_tokens_per_second`: the best minute's
-    output rate, None for no capacity stop. `curve`: the live speed at each level. `is_lower_bound`: the server was
-    busier while it was not observed. `source`: `live`, or the name of a file.
+    output rate, None for no capacity stop. `curve`: the live speed at each level, also at
+    those that were seen for a moment. `acceptance_length`: tokens a step, None where the server does not speculate.
+    `is_lower_bound`: the server was busier while it was not observed. `source`: `live`, or the name of a file.
     """
 
     running: Mapping[int, int] = field(default_factory=dict)
@@ -42,6 +43,7 @@ class LivePoint:
     peak_minute_tokens_per_second: float | None = None
     ceiling_requests: int | None = None
     curve: tuple[CurvePoint, ...] = ()
+    acceptance_length: float | None = None
     sentence: str = ""
     coverage_ratio: float | None = None
     window_seconds: float = 0.0
@@ -102,6 +104,7 @@ def live_point(point: OperatingPoint, curve: tuple[CurvePoint, ...] = ()) -> Liv
         peak_minute_tokens_per_second=point.throughput.peak_minute_output_tokens_per_second,
         ceiling_requests=point.ceiling.requests,
         curve=curve,
+        acceptance_length=point.speculation.acceptance_length if point.speculation else None,
         sentence=point.sentence,
         coverage_ratio=point.coverage.ratio,
         window_seconds=point.window.seconds,

@@ -21,25 +21,28 @@ from opmon.core.answers import (
     Mismatch,
     WholeTurn,
 )
+from opmon.core.beside import LevelBeside, LookFirst
 from opmon.core.cells import Sweep, is_per_stream_derived, nearest, octaves, shares
 from opmon.core.knee import AGGREGATE, BOTH, PER_STREAM, choose_column, knee, lower_knee
 from opmon.core.occupancy import Weighting, quantile, weights
 from opmon.core.pairs import Pair, Pairing
 from opmon.core.recommend.ask import LivePoint, Times
 from opmon.core.recommend.curves import curve_of
+from opmon.core.recommend.live_curve import beside, differs_in_words
+from opmon.core.recommend.look_first import Known, look_first
 from opmon.core.recommend.measure_next import Doubt, doubts
 from opmon.core.recommend.projection import project
 from opmon.core.recommend.ratios import (
     ASSUMED_THRESHOLD,
-    CANDIDATE,
+    BOTH_READINGS,
     DECODE,
     FIGURES,
-    REFERENCE,
     LevelRatio,
     Threshold,
     Weighted,
     is_scattered,
     level_ratios,
+    side_of,
     side_speed,
     spread,
     threshold_of,
@@ -58,8 +61,6 @@ from opmon.core.recommend.verdicts import (
 from opmon.core.recommend.whole_turn import TurnCase, whole_turn
 
 COLUMNS = (PER_STREAM, AGGREGATE)
-CURVE_SECONDS = 30
-CURVE_DIFFERS_RATIO = 0.20
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Setting:
     @property
     def readings(self) -> tuple[str, ...]:
         """What the live server may be: what was declared, else either."""
-        return (self.live_is,) if self.live_is else (REFERENCE, CANDIDATE)
+        return (self.live_is,) if self.live_is else BOTH_READINGS
 
 
 class Case:
@@ -208,8 +209,7 @@ class Case:
         return agree(findings, f"it is not known which configuration the live server runs: {words}")
 
     def running_aggregate(self, live_is: str) -> float | None:
-        side = self.cell.candidate if live_is == CANDIDATE else self.cell.reference
-        return side_speed(side, AGGREGATE)
+        return side_speed(side_of(self.cell, live_is), AGGREGATE)
 
     # --- what limits the verdict --------------------------------------------------------------------------------
 
@@ -224,23 +224,29 @@ class Case:
                 found.append(Mismatch(axis, cell, live, octaves(live, cell)))
         return tuple(found)
 
+    @cached_property
+    def live_curve(self) -> tuple[LevelBeside, ...]:
+        """The live curve beside the cells of the configuration that runs, of both where it is not known which."""
+        sides = [side_of(pair, reading) for reading in self.setting.readings for pair in self.pairs]
+        return beside(self.setting.live.curve, [cell for side in sides for cell in side.cells])
+
+    @cached_property
+    def look_first(self) -> tuple[LookFirst, ...]:
+        """Where to look where the running configuration's speed differs at a level; empty where it does not."""
+        setting, live_is = self.setting, self.setting.live_is
+        odd = [one.concurrency for one in self.live_curve if one.agrees is False]
+        if live_is is None or not odd:
+            return ()
+        pair = min(self.pairs, key=lambda pair: (pair.concurrency not in odd, pair is not self.cell, pair.concurrency))
+        live = Known(setting.prompt_tokens, setting.output_tokens, setting.live.acceptance_length)
+        return look_first(live, side_of(pair, live_is).cells, setting.ceiling)
+
     def curve_differs(self) -> tuple[str, ...]:
         """Live and sweep aggregate of the running configuration differing by over 20 % at the cell."""
-        if self.setting.live_is is None or self.cell.is_ramp:
+        if self.setting.live_is is None:
             return ()
-        swept = self.running_aggregate(self.setting.live_is)
-        points = [
-            point
-            for point in self.setting.live.curve
-            if point.level == self.cell.concurrency and point.seconds >= CURVE_SECONDS
-        ]
-        if swept is None or not points or abs(points[0].aggregate_tokens_per_second / swept - 1) <= CURVE_DIFFERS_RATIO:
-            return ()
-        words = (
-            f"the sweep does not describe this workload: at {self.cell.concurrency:g} the live server makes"
-            f" {points[0].aggregate_tokens_per_second:.0f} tok/s and the sweep's {self.setting.live_is} {swept:.0f}"
-        )
-        return (words,)
+        at_cell = [one for one in self.live_curve if one.concurrency == self.cell.concurrency and one.agrees is False]
+        return tuple(differs_in_words(one, self.setting.live_is, self.look_first) for one in at_cell)
 
     def unsound_cell(self) -> tuple[str, ...]:
         """Why the cell itself carries no verdict: columns that cannot both be, or repeats that say opposite things."""
@@ -357,6 +363,8 @@ class Case:
             other_readings=other_readings(self.pairs, setting.ceiling, peak, self.threshold(AGGREGATE).delta),
             mismatches=mismatches,
             projection=project(setting.live.running, self.pairs, lower, setting.live_is),
+            live_curve=self.live_curve,
+            look_first=self.look_first,
         )
 
     def column_answer(self, column: str) -> ColumnAnswer:
@@ -381,7 +389,7 @@ class Case:
         )
 
     def _by_live_is(self, column: str) -> ByLiveIs | None:
-        numbers = [self.number(column, reading) for reading in (REFERENCE, CANDIDATE)]
+        numbers = [self.number(column, reading) for reading in BOTH_READINGS]
         answers = [
             LiveIsAnswer(number.middle, number.low, number.high, judge_number(number).verdict)
             for number in numbers

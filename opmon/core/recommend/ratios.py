@@ -28,7 +28,7 @@ ROUNDING = 1e-9
 # nobody reads, by 1 / m. The median of two is their mean.
 _MEDIAN_VARIANCE = math.pi
 
-REFERENCE, CANDIDATE = "reference", "candidate"
+BOTH_READINGS = REFERENCE, CANDIDATE = "reference", "candidate"
 SWITCH, STAY, NO_DIFFERENCE, UNDECIDED = "switch", "stay", "no_difference", "undecided"
 
 Figure = Callable[[Cell], float | None]
@@ -237,6 +237,11 @@ def weighted(ratios: Sequence[LevelRatio], weights: Mapping[int, float], live_is
         middle=None if middle is None else within(middle, low, high),
         evidence_ratio=sum(weight for one, weight in present if one.is_evidence) / sum(all_weights),
     )
+
+
+def side_of(pair: Pair, live_is: str) -> Side:
+    """The side of a pair that the live server runs."""
+    return pair.candidate if live_is == CANDIDATE else pair.reference
 
 
 def side_speed(side: Side, column: str) -> float | None:
