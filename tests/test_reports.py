@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from opmon.clock import ManualClock
-from opmon.core.answers import Selector
+from opmon.core.answers import EpochSpan, OperatingPoint, Selector, Speculation
 from opmon.core.model import Ceiling, Lane, TargetRecord, View
 from opmon.core.sums import Sums
 from opmon.errors import ConfigError, InvalidWindow, NotFound, StoreError
@@ -238,6 +238,22 @@ def test_a_recommendation_cites_the_operating_point_that_it_is_for(watched: Obse
     assert answer.operating_point is not None
     assert answer.operating_point.sentence == point.sentence
     assert {content.content for content in answer.contents} == {"code", "prose"}
+
+
+def test_the_acceptance_length_of_a_live_point_is_that_of_what_runs_now(
+    watched: Observed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = _at(watched, END_MS)
+    whole = reports.operating_point(Selector(), WindowAsk())
+    restarted = replace(whole, epochs=(EpochSpan(0.0, 1.0, "start"), EpochSpan(1.0, None, "restart")))
+
+    def point(selector: Selector, _ask: WindowAsk) -> OperatingPoint:
+        length = 2.1 if selector.epoch == "current" else 3.0
+        return replace(restarted, speculation=Speculation(length))
+
+    monkeypatch.setattr(reports, "operating_point", point)
+
+    assert 2.1 == reports.live_point(Selector(), WindowAsk()).acceptance_length
 
 
 def test_a_sweep_that_is_not_there_is_told_with_those_that_are(watched: Observed) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opmon.core.answers import CellAnswer, CellRef, ContentAnswer, Recommendation, SweepAnswer, UnfairPair
+from opmon.core.recommend.ratios import edge_of
 
 COLUMNS = (("per_stream", "per_stream_tokens_per_second"), ("aggregate", "aggregate_tokens_per_second"))
 Key = tuple[float | None, float | None, float | None]
@@ -63,9 +64,9 @@ def leaning(ratio: float | None, threshold: float | None) -> str:
     """`better`, `worse` or `same`, once the ratio leaves the threshold; '' where it is not known."""
     if ratio is None or threshold is None:
         return ""
-    if ratio > 1 + threshold:
+    if ratio > edge_of(threshold):
         return "better"
-    return "worse" if ratio < 1 / (1 + threshold) else "same"
+    return "worse" if ratio < 1 / edge_of(threshold) else "same"
 
 
 def figures(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from opmon.api.wording import COLUMNS, TIMES, number, percent
 from opmon.core.answers import ColumnAnswer, ContentAnswer, Recommendation
+from opmon.core.recommend.ratios import edge_of
 from opmon.core.recommend.verdicts import FEWEST_EVIDENCE_RATIO
 
 # The axis of a strip: from 1/4 to 4 times.
@@ -60,7 +61,7 @@ def strip(
 ) -> Strip:
     """A strip of (middle, low, high)."""
     middle_at, low_at, high_at = (None if value is None else place(value) for value in values)
-    around_one = (place(1 / (1 + threshold)), place(1 + threshold))
+    around_one = (place(1 / edge_of(threshold)), place(edge_of(threshold)))
     return Strip(label, *values, middle_at, low_at, high_at, around_one, judged, note)
 
 

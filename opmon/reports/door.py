@@ -194,7 +194,11 @@ class Reports:
     def live_point(self, selector: Selector, ask: WindowAsk) -> LivePoint:
         """Where the selected servers run, for a recommendation: with the times of turns as clients report them, else
         the server's own."""
-        live = live_point(self.operating_point(selector, ask), self._whole_curve(selector, ask))
+        point = self.operating_point(selector, ask)
+        live = live_point(point, self._whole_curve(selector, ask))
+        if len(point.epochs) > 1:  # curve and acceptance length are of what runs now, not of what ran before
+            now = self.operating_point(replace(selector, epoch="current"), ask).speculation
+            live = replace(live, acceptance_length=now.acceptance_length if now else None)
         return with_client_times(live, turn_times(self._turns(selector, ask, self._choose(selector, ask))))
 
     def client_turns(self, selector: Selector, ask: WindowAsk) -> ClientTurns:

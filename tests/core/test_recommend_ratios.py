@@ -124,3 +124,7 @@ def test_two_repeats_never_lower_the_threshold_below_what_lies_between_them(
     one: float, two: float, other: float
 ) -> None:
     assert threshold([one, two], [other]).delta >= abs(math.log(one / two))
+
+
+def test_the_limit_of_noise_is_a_distance_of_logarithms_but_for_the_least() -> None:
+    assert [1.05, pytest.approx(1.0886, abs=5e-5)] == [edge_of(delta) for delta in (0.05, ASSUMED_THRESHOLD.delta)]

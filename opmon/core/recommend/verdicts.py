@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from opmon.core.knee import AGGREGATE, PER_STREAM
-from opmon.core.recommend.ratios import NO_DIFFERENCE, STAY, SWITCH, UNDECIDED, classify
+from opmon.core.recommend.ratios import NO_DIFFERENCE, STAY, SWITCH, UNDECIDED, classify, edge_of
 from opmon.core.turn import is_unlikely_to_be_felt
 
 NOT_COMPARABLE, NO_DATA = "not_comparable", "no_data"
@@ -69,7 +69,8 @@ def judge_number(number: Number) -> Finding:
         parts.append(f"between {times_sign(number.low)} and {times_sign(number.high)}")
     words = ", ".join(parts)
     verdict = classify(number.low, number.high, number.delta)
-    reasons = [f"{name}: {words}; differences under {100 * number.delta:.1f} % are noise: {WORDS[verdict]}"]
+    noise = f"differences under {100 * number.delta:.1f} % (up to {edge_of(number.delta):.3f}x) are noise"
+    reasons = [f"{name}: {words}; {noise}: {WORDS[verdict]}"]
     if number.kind == "turn" and is_unlikely_to_be_felt(number.middle or number.high):
         reasons.append(
             f"whole turn {times_sign(number.middle or number.high)}: measurable, unlikely to be felt (under 1.2x)"
