@@ -24,16 +24,15 @@ from opmon.api.door import Operations
 from opmon.api.runtime import DiscoveryStatus, RuntimeInfo
 from opmon.api.security import SecuritySettings, TokenInForce
 from opmon.clock import AnchoredClock
-from opmon.config import Comparison, Settings, check_secrets, not_reloadable, shown
+from opmon.config import Comparison, Settings, not_reloadable, shown
 from opmon.core.cells import SweepImport
 from opmon.core.client_turns import ClientTurn
-from opmon.discovery import Lists, Source, sources_of
+from opmon.discovery import Lists, Source, usable_sources
 from opmon.errors import ConfigError
 from opmon.exporter import Exporter
 from opmon.log import fields
 from opmon.reports import Reports
 from opmon.schedule import Schedule
-from opmon.scrape.fetch import tls_context
 from opmon.serving import bind, counted, url_of, web_server
 from opmon.store import Store
 from opmon.store.database import Database
@@ -253,10 +252,7 @@ class Service:
 
     def _checked(self, settings: Settings) -> tuple[Source, ...]:
         """The sources of the settings, once all that they name can be used. Raises ConfigError."""
-        check_secrets(settings)
-        for one in (*settings.targets, *(source.defaults for source in settings.discovery.sources)):
-            tls_context(one.tls)
-        return sources_of(settings.discovery, self.clock)
+        return usable_sources(settings, self.clock)
 
     # --- when -----------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,94 @@ web: {token_file: empty}
     for name in ("empty", "gone", "absent", "missing"):
         (tmp_path / name).write_text("token\n")
     check_secrets(settings)
+
+
+def test_a_token_that_no_header_can_carry_is_refused_where_it_is_sent_as_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "odd").write_text("sécret\n", encoding="utf-8")
+    text = """
+targets:
+  - {url: http://a, auth: {bearer_file: odd}}
+  - {url: http://b, auth: {basic: {username: ü, password_file: odd}}}
+discovery:
+  http_sd: [{url: http://d, auth: {bearer_file: odd}}]
+  kubernetes: [{port: 80, api: "http://k", auth: {bearer_file: odd}}]
+web: {token_file: odd}
+"""
+    settings = load(write(tmp_path, text), environ=NOBODY)
+    with pytest.raises(ConfigError) as caught:
+        check_secrets(settings)
+    words = f"{tmp_path}/odd: the token has a character that no header can carry; only ASCII characters can be sent"
+    keys = ["web.token_file", "targets[0].auth.bearer_file"]
+    keys += [f"discovery.{kind}[0].auth.bearer_file" for kind in ("http_sd", "kubernetes")]
+    assert [f"{key}: {words}" for key in keys] == str(caught.value).splitlines()
+    for run in (settings.targets[0].authorization, settings.discovery.http_sd[0].auth.header, settings.web.token):
+        with pytest.raises(ConfigError, match="no header can carry"):
+            run()
+    assert "Basic w7w6c8OpY3JldA==" == settings.targets[1].authorization()
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("{url: http://a, auth: {basic: {username: 'a:b', password_file: x}}}", "a user name must have no colon"),
+        ('{url: http://a, auth: {basic: {username: "a\\nb", password_file: x}}}', "it has a control character"),
+        ("{url: 'http://a%3Ab:pass@h'}", "a user name must have no colon"),
+        ("{url: 'http://a:pass%0Aword@h'}", "it has a control character"),
+    ],
+)
+def test_a_user_who_cannot_be_sent_is_refused_without_the_password(target: str, words: str, tmp_path: Path) -> None:
+    message = refused(write(tmp_path, f"targets: [{target}]\n"))
+    assert (True, False) == (words in message, "pass" in message.replace("password_file", ""))
+
+
+def test_pipes_and_devices_are_refused_at_once_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for name in ("pipe", "link"):
+        with pytest.raises(ConfigError, match=f"{name}: cannot be read: it is no regular file"):
+            load(tmp_path / name, environ=NOBODY)
+        settings = load(write(tmp_path, f"web: {{token_file: {name}}}\n"), environ=NOBODY)
+        with pytest.raises(ConfigError, match=f"{name}: the secret cannot be read: it is no regular file"):
+            settings.web.token()
+
+
+def test_a_configuration_beyond_a_megabyte_is_refused_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "big.yml").write_text("# x\n" * 300_000)
+    with pytest.raises(ConfigError, match=r"big.yml: is larger than 1048576 bytes; list many targets in a JSON file"):
+        load(tmp_path / "big.yml", environ=NOBODY)
+
+
+@pytest.mark.parametrize("command", [("check", "config"), ("serve", "--config")])
+def test_a_check_refuses_the_certificates_that_a_start_refuses(command: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    tls = ROOT / "tests" / "data" / "tls"
+    text = f"""
+web: {{listen: '127.0.0.1:0'}}
+targets:
+  - {{url: 'http://127.0.0.1:1', tls: {{ca_file: empty}}}}
+  - {{url: 'http://127.0.0.1:2', tls: {{cert_file: {tls}/localhost.crt, key_file: {tls}/other.key}}}}
+discovery:
+  http_sd: [{{url: 'http://127.0.0.1:3', tls: {{ca_file: empty}}, defaults: {{tls: {{ca_file: gone}}}}}}]
+"""
+    environment = {**clean_environment(tmp_path), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [*THIS_OPMON, *command, str(write(tmp_path, text))],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert 2 == done.returncode
+    for words in (
+        f"targets[0].tls: {tmp_path}/empty: cannot be used for TLS as `ca_file`: a file holds no PEM",
+        f"targets[1].tls: {tls}/localhost.crt, {tls}/other.key: cannot be used for TLS: the key does not belong",
+        f"discovery.http_sd[0].defaults.tls: {tmp_path}/gone: cannot be used for TLS as `ca_file`: No such file",
+        f"discovery.http_sd[0].tls: {tmp_path}/empty",
+    ):
+        assert words in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("command", [("check", "config"), ("serve", "--config")])

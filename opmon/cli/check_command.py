@@ -35,10 +35,12 @@ def check() -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def config(*, file: Path) -> None:
     """Reads FILE as `opmon serve --config FILE` would; exit 2 names file, line and key of what is wrong."""
-    from opmon.config import check_secrets, load
+    from opmon.clock import SystemClock
+    from opmon.config import load
+    from opmon.discovery import usable_sources
 
     settings = load(file)
-    check_secrets(settings)
+    usable_sources(settings, SystemClock())
     click.echo(f"{file}: fine; {len(settings.targets)} target(s), {len(settings.comparisons)} comparison(s)")
     for target in settings.targets:
         click.echo(f"  {target.name}  {target.url}")

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import yaml
 
+from opmon.config.files import MOST_YAML_BYTES, read_regular
 from opmon.errors import ConfigError
 
 Key = str | int
@@ -53,7 +54,11 @@ class Document:
 def read_document(path: Path) -> Document:
     """Reads a YAML file. An empty file has no values. Raises ConfigError."""
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        content = read_regular(path, MOST_YAML_BYTES)
+        if len(content) > MOST_YAML_BYTES:
+            message = f"{path}: is larger than {MOST_YAML_BYTES} bytes; list many targets in a JSON file (`file_sd`)"
+            raise ConfigError(message)
+        text = content.decode("utf-8-sig")
     except OSError as error:
         message = f"{path}: cannot be read: {error.strerror}"
         raise ConfigError(message) from error

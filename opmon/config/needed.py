@@ -10,21 +10,22 @@ from pathlib import Path
 
 from opmon.config.discovery import KINDS
 from opmon.config.document import spell
-from opmon.config.secrets import read_secret
+from opmon.config.secrets import read_secret, read_token
 from opmon.config.settings import Settings
 from opmon.config.targets import Auth
 from opmon.errors import ConfigError
 
 Named = tuple[str, str]
+_TOKENS = ("bearer_file", "token_file")
 
 
 def check_secrets(settings: Settings) -> None:
     """Reads every file with a secret that the settings name. Raises ConfigError with a line for each that is not there,
-    is empty or is no secret."""
+    is empty, is no secret or cannot be sent."""
     broken = []
     for key, path in _named(settings):
         try:
-            read_secret(Path(path))
+            (read_token if key.endswith(_TOKENS) else read_secret)(Path(path))
         except ConfigError as error:
             broken.append(f"{key}: {error}")
     if broken:

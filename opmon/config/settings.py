@@ -13,7 +13,7 @@ from pydantic import AfterValidator
 
 from opmon.config import values
 from opmon.config.discovery import Discovery
-from opmon.config.secrets import read_secret
+from opmon.config.secrets import read_token
 from opmon.config.section import Section, setting
 from opmon.config.targets import Auth, Basic, Target, Tls
 from opmon.config.values import Duration, FilePath, Name
@@ -175,7 +175,7 @@ class Web(Section):
 
     def token(self) -> str | None:
         """The token that requests must bring, None for none. Reads the file; raises ConfigError."""
-        return None if self.token_file is None else read_secret(Path(self.token_file))
+        return None if self.token_file is None else read_token(Path(self.token_file))
 
 
 class Settings(Section):

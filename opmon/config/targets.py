@@ -12,13 +12,20 @@ from urllib.parse import unquote, urlunsplit
 from pydantic import AfterValidator, PrivateAttr, SecretStr, model_validator
 
 from opmon.config import values
-from opmon.config.secrets import basic_header, bearer_header, read_secret
+from opmon.config.secrets import basic_header, bearer_header, read_secret, read_token, user_fault
 from opmon.config.section import Section, setting
 from opmon.config.values import FilePath, Name
 
 
+def _user(name: str) -> str:
+    """A user name that can be sent."""
+    if fault := user_fault(name):
+        raise ValueError(fault)
+    return name
+
+
 class Basic(Section):
-    username: str = setting(..., "The user's name.")
+    username: Annotated[str, AfterValidator(_user)] = setting(..., "The user's name.")
     password_file: FilePath = setting(..., "File that holds the password.")
 
 
@@ -43,7 +50,7 @@ class Auth(Section):
     def header(self) -> str | None:
         """The `Authorization` header to send now, None for none. Reads the secret's file; raises ConfigError."""
         if self.bearer_file is not None:
-            return bearer_header(read_secret(Path(self.bearer_file)))
+            return bearer_header(read_token(Path(self.bearer_file)))
         if self.basic is not None:
             return basic_header(self.basic.username, read_secret(Path(self.basic.password_file)))
         return None

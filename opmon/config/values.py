@@ -10,13 +10,14 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
 from opmon.config.addresses import refusal
 from opmon.config.database import normalise
+from opmon.config.secrets import pair_fault, user_fault
 from opmon.core.recommend.ask import parse_mix
 from opmon.core.units import format_duration, parse_duration
 from opmon.errors import ConfigError, InvalidWindow
@@ -112,7 +113,9 @@ def split_url(url: str) -> SplitResult:
 
 def target_url(url: str) -> str:
     """A URL that can be scraped, as it was written."""
-    split_url(url)
+    parts = split_url(url)
+    if fault := user_fault(unquote(parts.username or "")) or pair_fault(unquote(parts.password or "")):
+        raise ValueError(fault)
     return url
 
 

@@ -72,6 +72,7 @@ INVALID_KINDS = (
     "no_known_metrics",
     "not_an_engine",
     "asleep",
+    "stale_page",
 )
 
 # Canonical counters. Those of the pulse lane are in every scrape, the rest in full scrapes only.

@@ -9,5 +9,6 @@ from opmon.discovery.listed import Listed
 from opmon.discovery.lists import Lists, Status
 from opmon.discovery.remembered import Memory
 from opmon.discovery.sources import Source, sources_of
+from opmon.discovery.usable import usable_sources
 
-__all__ = ["Listed", "Lists", "Memory", "Source", "Status", "sources_of"]
+__all__ = ["Listed", "Lists", "Memory", "Source", "Status", "sources_of", "usable_sources"]

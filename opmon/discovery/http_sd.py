@@ -47,9 +47,10 @@ async def fetched_json(fetcher: Fetcher, url: str) -> Any:
     place = without_query(url)
     try:
         fetched = await fetcher.get(url, deadline_ms=DEADLINE_MS, accept=ACCEPT_JSON)
-        return await asyncio.to_thread(json.loads, fetched.body)
     except ScrapeError as error:
         raise DiscoveryError(f"{place}: {error.detail}") from error
+    try:
+        return await asyncio.to_thread(json.loads, fetched.body)
     except (ValueError, RecursionError) as error:
         raise DiscoveryError(f"{place}: the answer is no JSON: {error}") from error
 

@@ -52,6 +52,8 @@ def entries_of(data: Any, place: str) -> tuple[Entry, ...]:
             raise DiscoveryError(f"{where}: must have the keys targets and labels, and no others")
         labels = _texts_by_name(group.get("labels"), where)
         entries += [Entry(address, labels) for address in _texts(group.get("targets"), where)]
+        if len(entries) > MOST_TARGETS:  # told before aliases in a small file make it endless
+            raise DiscoveryError(f"{place}: names more targets than may be; at most {MOST_TARGETS} are taken")
     return tuple(entries)
 
 

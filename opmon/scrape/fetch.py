@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import ssl
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
-import certifi
 import httpcore
 import httpx
 
@@ -25,6 +24,7 @@ from opmon.config.addresses import refusal
 from opmon.config.settings import Tls
 from opmon.errors import ConfigError, ScrapeError
 from opmon.scrape.network import Network, Transport
+from opmon.scrape.secure import remedy, tls_context
 
 MOST_BYTES = 16 * 1024 * 1024
 MOST_REDIRECTS = 5
@@ -36,6 +36,9 @@ ACCEPT_TEXT = "text/plain;version=0.0.4;q=1,*/*;q=0.1"
 ACCEPT_JSON = "application/json"
 
 _LAST_PORT = 65535
+_AGE = re.compile(r"[0-9]{1,10}")
+# Stale, not renewed, cut off from its origin: RFC 7234, 5.5.
+_STALE = re.compile(r"(?:^|,)[ \t]*11[012][ \t]")
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _INFLATED = ("gzip", "x-gzip", "deflate")
 _GZIP_OR_ZLIB = 47  # zlib's window bits for "whichever of the two headers is there"
@@ -43,7 +46,11 @@ _GZIP_OR_ZLIB = 47  # zlib's window bits for "whichever of the two headers is th
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """An answer with status 200. Times in milliseconds from the start of the request; `size_bytes` as it came in."""
+    """An answer with status 200. Times in milliseconds from the start of the request; `size_bytes` as it came in.
+
+    `is_ended_by_close`: nothing but the end of the connection told that this was all. `age_seconds`: what a cache says
+    of its copy, 0 where none stands between; `is_said_stale`: it says that the copy is too old, or could not be renewed.
+    """
 
     url: str
     content_type: str | None
@@ -51,6 +58,9 @@ class Fetched:
     first_byte_ms: int
     took_ms: int
     size_bytes: int
+    is_ended_by_close: bool = False
+    age_seconds: int = 0
+    is_said_stale: bool = False
 
 
 class Fetcher:
@@ -106,18 +116,26 @@ class Fetcher:
 
     async def _follow(self, url: str, accept: str, started_ms: int) -> Fetched:
         for _ in range(MOST_REDIRECTS + 1):
-            response = await self._send(self._request(url, accept))
+            response = await self._send(self._prepared(url, accept))
             first_byte_ms = self._clock.monotonic_ms() - started_ms
             try:
                 if response.status_code not in _REDIRECTS:
                     body, size_bytes = await self._read(response)
                     took_ms = self._clock.monotonic_ms() - started_ms
-                    content_type = response.headers.get("content-type")
-                    return Fetched(url, content_type, body, first_byte_ms, took_ms, size_bytes)
+                    return _fetched(url, response, body, size_bytes, first_byte_ms=first_byte_ms, took_ms=took_ms)
                 url = _redirected(response)
             finally:
                 await response.aclose()
         raise ScrapeError("redirect", f"more than {MOST_REDIRECTS} redirects, the last to {url}")
+
+    def _prepared(self, url: str, accept: str) -> httpx.Request:
+        """The request, or ScrapeError. What else is raised may hold the secret, and is neither repeated nor a cause."""
+        try:
+            return self._request(url, accept)
+        except ScrapeError:
+            raise
+        except Exception as error:  # noqa: BLE001 - told as a failed attempt, like every fault of a request
+            raise ScrapeError("not_asked", f"the request cannot be made ({type(error).__name__})") from None
 
     def _request(self, url: str, accept: str) -> httpx.Request:
         """The request for the URL, built once: building costs a good part of what a small request costs."""
@@ -154,9 +172,14 @@ class Fetcher:
 
     def _current_authorization(self) -> str | None:
         try:
-            return self._authorization()
+            authorization = self._authorization()
         except ConfigError as error:
             raise ScrapeError("not_asked", f"for want of the secret: {error}") from error
+        if authorization is not None and not (authorization.isascii() and authorization.isprintable()):
+            raise ScrapeError(
+                "not_asked", "the secret of its `auth` cannot be sent: it has a character that no header can carry"
+            )
+        return authorization
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
         """Sends the request and waits for the head of the answer.
@@ -215,29 +238,25 @@ class Fetcher:
         return ScrapeError("too_large", f"the answer is larger than {self._max_bytes} bytes")
 
 
-def tls_context(tls: Tls | None) -> ssl.SSLContext:
-    """The context for a target's TLS settings; targets without any share one. Raises ConfigError for unusable files."""
-    if tls is None or not (tls.ca_file or tls.cert_file or tls.insecure_skip_verify):
-        return _default_context()
-    try:
-        context = ssl.create_default_context(cafile=tls.ca_file)
-        if tls.cert_file:
-            context.load_cert_chain(tls.cert_file, tls.key_file)
-    except (OSError, ssl.SSLError) as error:
-        files = ", ".join(str(file) for file in (tls.ca_file, tls.cert_file, tls.key_file) if file)
-        raise ConfigError(f"{files}: cannot be used for TLS: {error}") from error
-    if tls.insecure_skip_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
-@lru_cache(maxsize=1)
-def _default_context() -> ssl.SSLContext:
-    """The system's certificates and, for systems that have none, certifi's. Loading them takes 20 ms, once."""
-    context = ssl.create_default_context()
-    context.load_verify_locations(certifi.where())
-    return context
+def _fetched(
+    url: str, response: httpx.Response, body: bytes, size_bytes: int, *, first_byte_ms: int, took_ms: int
+) -> Fetched:
+    """What came, with what its head says of it."""
+    headers = response.headers
+    age = headers.get("age", "").strip()
+    return Fetched(
+        url,
+        headers.get("content-type"),
+        body,
+        first_byte_ms,
+        took_ms,
+        size_bytes,
+        is_ended_by_close="content-length" not in headers
+        and "transfer-encoding" not in headers
+        and headers.get("content-encoding", "identity").strip().lower() in ("", "identity"),
+        age_seconds=int(age) if _AGE.fullmatch(age) else 0,
+        is_said_stale=_STALE.search(headers.get("warning", "")) is not None,
+    )
 
 
 def _redirected(response: httpx.Response) -> str:
@@ -294,7 +313,8 @@ def _translated(doing: str, *, is_answering: bool = False) -> Iterator[None]:
         yield
     except _FAILURES as error:
         kind, words = _kind_and_words(error, is_answering=is_answering)
-        raise ScrapeError(kind, f"{doing}: {words}") from error
+        # What cannot be sent may be the secret: neither its words nor the exception itself may come into the log.
+        raise ScrapeError(kind, f"{doing}: {words}") from (None if kind == "not_asked" else error)
 
 
 def _kind_and_words(error: Exception, *, is_answering: bool) -> tuple[str, str]:
@@ -303,11 +323,11 @@ def _kind_and_words(error: Exception, *, is_answering: bool) -> tuple[str, str]:
     said = next(
         (str(link) for link in _links(error) if str(link) and not isinstance(link, groups)), type(error).__name__
     )
-    if any(isinstance(link, ssl.SSLError) for link in _links(error)):
-        return "tls", said
+    if handshake := next((link for link in _links(error) if isinstance(link, ssl.SSLError)), None):
+        return "tls", said + remedy(handshake)
     match error:
         case httpcore.LocalProtocolError() | httpcore.UnsupportedProtocol() | UnicodeError():
-            return "not_asked", f"the request cannot be sent: {said}"
+            return "not_asked", f"the request cannot be sent ({type(error).__name__})"
         case httpcore.RemoteProtocolError() if said.startswith(_NO_ANSWER):
             return "connect", "the server closed the connection without an answer"
         case httpcore.RemoteProtocolError() if not said.startswith(_CUT_OFF):

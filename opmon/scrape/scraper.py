@@ -27,6 +27,7 @@ from opmon.core.model import Attempt, Form, Lane, Snapshot
 from opmon.core.snapshot import SnapshotReader
 from opmon.errors import ConfigError, ScrapeError
 from opmon.scrape.fetch import ACCEPT_JSON, MOST_BYTES, Fetched, Fetcher
+from opmon.scrape.judged import STALE_PAGE, as_of_now, refuse_cut_off
 from opmon.scrape.told import Hearing
 
 LEARN_DEADLINE_MS = 2_000
@@ -84,13 +85,25 @@ class _Places:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """A page that was fetched and read, with the time from the attempt's start to its first and its last byte."""
+    """A page that was fetched and read, with the time from the attempt's start to its first and its last byte.
+
+    `shown`: those names of the pulse that are on the page.
+    """
 
     snapshot: Snapshot
     body: bytes
     first_byte_ms: int
     took_ms: int
     size_bytes: int
+    shown: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """An attempt under way."""
+
+    started_ms: int
+    interval_ms: int
 
 
 class Scraper:
@@ -103,6 +116,8 @@ class Scraper:
         self._places, url_authorization = _places(target.url)
         self._authorization = target.authorization or (lambda: url_authorization)
         self._reader = reader or SnapshotReader(target.engine)
+        self._names = Reader(PULSE_NAMES)
+        self._shown_whole: frozenset[str] | None = None
         self._fetcher = self._new_fetcher()
         self._must_probe = True
         self._version: str | None = None
@@ -123,7 +138,7 @@ class Scraper:
         at_ms, started_ms = self._clock.now_ms(), self._clock.monotonic_ms()
         snapshot, kind, detail, first_byte_ms, size_bytes = None, None, "", None, 0
         try:
-            answer = await self._ask(lane, started_ms)
+            answer = await self._ask(lane, _Begun(started_ms, interval_ms))
         except ScrapeError as error:
             kind, detail = error.kind, error.detail
             took_ms = self._clock.monotonic_ms() - started_ms
@@ -173,14 +188,18 @@ class Scraper:
             max_bytes=self.target.max_bytes,
         )
 
-    async def _ask(self, lane: Lane, started_ms: int) -> _Answer:
+    async def _ask(self, lane: Lane, begun: _Begun) -> _Answer:
         may_filter = engines.may_filter(self._engine)
         if lane is Lane.FULL or not may_filter or (self.form is Form.WHOLE and not self._must_probe):
-            answer = await self._fetch(self._places.whole, lane, started_ms)
+            answer = await self._fetch(self._places.whole, lane, begun)
             if not may_filter:
                 self._settle(Form.WHOLE)
         else:
-            answer = await self._pulse(started_ms)
+            answer = await self._pulse(begun)
+        if answer.snapshot.fault == STALE_PAGE:
+            return answer
+        if lane is Lane.FULL and answer.shown:
+            self._shown_whole = answer.shown
         self._note(answer.snapshot, lane)
         return self._told_of_restart(answer)
 
@@ -194,45 +213,72 @@ class Scraper:
             if snapshot.fault == "not_an_engine":  # a filtered pulse would show one engine's part of it
                 self._settle(Form.WHOLE)
 
-    async def _pulse(self, started_ms: int) -> _Answer:
-        """A pulse by the filtered form; by the whole page where the filtered answer is of no use."""
+    async def _pulse(self, begun: _Begun) -> _Answer:
+        """A pulse by the filtered form; by the whole page where the filtered answer is of no use, shows less than the
+        whole page last showed, or cannot be compared yet."""
         filtered: _Answer | None = None
         try:
-            filtered = await self._fetch(self._places.filtered, Lane.PULSE, started_ms)
+            filtered = await self._fetch(self._places.filtered, Lane.PULSE, begun)
         except ScrapeError as error:
             if error.kind in _SERVER_KINDS:
                 raise
-        if filtered is not None and filtered.snapshot.fault != "no_known_metrics":
-            if self._must_probe:
-                self._settle(Form.FILTERED if _is_filtered(filtered.body) else Form.WHOLE)
+        if filtered is not None and filtered.snapshot.fault == STALE_PAGE:
             return filtered
-        whole = await self._fetch(self._places.whole, Lane.PULSE, started_ms)
-        if whole.snapshot.engine and (filtered is None or not filtered.snapshot.engine):
-            self._settle(Form.WHOLE)
+        if filtered is not None and filtered.snapshot.fault != "no_known_metrics":
+            if self._must_probe and not _is_filtered(filtered.body):
+                self._settle(Form.WHOLE)
+                return filtered
+            if self._shown_whole is not None and filtered.shown >= self._shown_whole:
+                if self._must_probe:
+                    self._settle(Form.FILTERED)
+                return filtered
+        whole = await self._fetch(self._places.whole, Lane.PULSE, begun)
+        self._compare(filtered, whole)
         return whole
+
+    def _compare(self, filtered: _Answer | None, whole: _Answer) -> None:
+        """Which form is of use, from both answers of one attempt. A whole page of no engine settles nothing."""
+        if not whole.snapshot.engine or whole.snapshot.fault == STALE_PAGE:
+            return
+        self._shown_whole = whole.shown
+        if filtered is None or not filtered.snapshot.engine or not filtered.shown >= whole.shown:
+            self._settle(Form.WHOLE)
+        elif filtered.snapshot.fault != "no_known_metrics":
+            self._settle(Form.FILTERED)
 
     def _settle(self, form: Form) -> None:
         self.form = form
         self._must_probe = False
 
-    async def _fetch(self, url: str, lane: Lane, started_ms: int) -> _Answer:
+    async def _fetch(self, url: str, lane: Lane, begun: _Begun) -> _Answer:
         """Fetches and reads one page within what is left of the attempt's deadline."""
-        before_ms = self._clock.monotonic_ms() - started_ms
+        before_ms = self._clock.monotonic_ms() - begun.started_ms
         deadline_ms = self.target.timeout_ms - before_ms
         if deadline_ms <= 0:
             raise ScrapeError("timeout", f"{self.target.timeout_ms / 1000:g} s were over before the whole page")
         fetched = await self._fetcher.get(url, deadline_ms=deadline_ms)
+        snapshot, shown = await self._read(fetched, lane)
+        refuse_cut_off(fetched)
         return _Answer(
-            await self._read(fetched, lane),
+            as_of_now(snapshot, fetched, begun.interval_ms),
             fetched.body,
             before_ms + fetched.first_byte_ms,
             before_ms + fetched.took_ms,
             fetched.size_bytes,
+            shown,
         )
 
-    async def _read(self, fetched: Fetched, lane: Lane) -> Snapshot:
-        def read() -> Snapshot:
-            return self._reader.read(fetched.body, content_type=fetched.content_type, lane=lane, version=self._version)
+    async def _read(self, fetched: Fetched, lane: Lane) -> tuple[Snapshot, frozenset[str]]:
+        """What the page says, and which names of the pulse it shows: none where it is not compared with another."""
+
+        def read() -> tuple[Snapshot, frozenset[str]]:
+            snapshot = self._reader.read(
+                fetched.body, content_type=fetched.content_type, lane=lane, version=self._version
+            )
+            is_settled = self.form is Form.WHOLE and not self._must_probe and snapshot.engine == self._engine
+            if is_settled or not engines.may_filter(snapshot.engine or self._engine):
+                return snapshot, frozenset()
+            return snapshot, frozenset(self._names.read(fetched.body).samples)
 
         return await asyncio.to_thread(read) if len(fetched.body) > LARGE_PAGE_BYTES else read()
 

@@ -7,6 +7,9 @@ import json
 import logging
 import os
 import ssl
+import subprocess
+import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,7 +24,8 @@ import pytest
 from opmon.clock import SystemClock
 from opmon.config import Settings, load
 from opmon.discovery import Lists, Source, Status, sources_of
-from opmon.errors import ConfigError
+from opmon.discovery.apart import Apart
+from opmon.errors import ConfigError, DiscoveryError
 from opmon.telemetry import Count, Telemetry
 from tests.needs import ROOT
 from tests.scrape.servers import Loopback, Request, Respond, always, send, serving
@@ -149,6 +153,66 @@ async def test_whatever_stands_in_a_file_is_refused_in_words(content: str, endin
     assert ((), True) == (found.targets, found.failure.startswith(f"{tmp_path}/a.{ending}:"))
 
 
+@pytest.mark.parametrize("files", ["a.json", "a.yml", "*.json"])
+async def test_a_pipe_or_device_is_refused_at_once(files: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    (tmp_path / "a.yml").symlink_to("/dev/zero")
+    async with asyncio.timeout(2):
+        found = await source(tmp_path, "file_sd", files=[files]).read()
+    expected = (
+        ""
+        if "*" in files
+        else f"{tmp_path}/{files}: cannot be read: it is no regular file (a pipe, a socket or a device)"
+    )
+    assert ((), expected) == (found.targets, found.failure)
+
+
+async def test_a_reading_that_hangs_is_told_after_a_deadline_and_not_begun_again() -> None:
+    hang, apart = threading.Event(), Apart(0.05)
+    with pytest.raises(DiscoveryError, match=r"^a: could not be read within 0.05 s$"):
+        await apart.run("a", hang.wait)
+    with pytest.raises(DiscoveryError, match=r"^a: is not read while an earlier reading hangs"):
+        await apart.run("a", lambda: "never")
+    hang.set()
+    async with asyncio.timeout(2):
+        while apart.is_hanging:  # noqa: ASYNC110  # a thread that ends tells nobody
+            await asyncio.sleep(0.01)
+    assert "read" == await apart.run("a", lambda: "read")
+
+
+def test_the_exit_does_not_wait_for_a_reading_that_hangs() -> None:
+    code = (
+        "import asyncio, threading\n"
+        "from opmon.discovery.apart import Apart\n"
+        "async def main():\n"
+        "    reading = asyncio.create_task(Apart(60).run('a', threading.Event().wait))\n"
+        "    await asyncio.sleep(0.1)\n"
+        "    reading.cancel()\n"
+        "asyncio.run(main())\n"
+    )
+    assert 0 == subprocess.run([sys.executable, "-c", code], check=False, timeout=20).returncode
+
+
+async def test_a_list_in_yaml_beyond_a_megabyte_is_refused_and_one_in_json_is_read(tmp_path: Path) -> None:
+    groups = "- targets: ['a:1']\n" + "# a remark\n" * 100_000
+    (tmp_path / "a.yml").write_text(groups, encoding="utf-8")
+    found = await source(tmp_path, "file_sd", files=["a.yml"]).read()
+    words = "is larger than 1048576 bytes; write it as JSON, which may have 16777216, or as several files"
+    assert ((), f"{tmp_path}/a.yml: {words}") == (found.targets, found.failure)
+    (tmp_path / "a.json").write_text(json.dumps([{"targets": ["a:1"]}]) + " " * 1_100_000, encoding="utf-8")
+    assert ["a:1"] == await names(source(tmp_path, "file_sd", files=["a.json"]))
+
+
+async def test_aliases_that_multiply_a_list_are_stopped_at_the_number_of_targets(tmp_path: Path) -> None:
+    text = "- &group\n  targets: [" + ", ".join(f"'a:{port}'" for port in range(1, 900)) + "]\n" + "- *group\n" * 50_000
+    (tmp_path / "a.yml").write_text(text, encoding="utf-8")
+    found = await source(tmp_path, "file_sd", files=["a.yml"]).read()
+    assert ((), f"{tmp_path}/a.yml: names more targets than may be; at most 1000 are taken") == (
+        found.targets,
+        found.failure,
+    )
+
+
 # --- HTTP -----------------------------------------------------------------------------------------------------------
 
 
@@ -197,6 +261,25 @@ async def test_a_server_that_answers_otherwise_leaves_the_last_list(
     assert words in status.failure
     assert "hunter2" not in status.failure
     assert 1 == following.failures
+
+
+@pytest.mark.parametrize(("kind", "keys"), [("http_sd", {"url": "/list"}), ("kubernetes", {"api": "", "port": 80})])
+async def test_a_token_that_became_one_that_cannot_be_sent_is_a_failure_without_it(
+    kind: str, keys: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("sécret\n", encoding="utf-8")
+    async with serving(always(b"[]")) as server:
+        (address,) = keys.keys() & {"url", "api"}
+        keys = {**keys, address: server.url + keys[address]}
+        one = source(tmp_path, kind, auth={"bearer_file": str(tmp_path / "token")}, **keys)
+        found = await one.read()
+        await one.aclose()
+    words = f"{tmp_path}/token: the token has a character that no header can carry"
+    assert (True, False, 0) == (
+        words in found.failure,
+        "cret\n" in found.failure or "sé" in found.failure,
+        len(server.requests),
+    )
 
 
 async def test_a_server_that_was_never_there_lists_nothing_and_says_so(tmp_path: Path) -> None:

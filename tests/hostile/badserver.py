@@ -200,6 +200,23 @@ async def until_close(one: Answer) -> None:
 
 
 @mode
+async def openmetrics_without_its_end(one: Answer) -> None:
+    one.send(page(one.step), content_type=OPENMETRICS)
+
+
+@mode
+async def until_close_in_the_middle_of_a_line(one: Answer) -> None:
+    """`1` of `12.0`: the value that is cut is still a number."""
+    one.send(page(one.step).rstrip("\n")[:-1], length="", version="HTTP/1.0")
+    await one.close()
+
+
+body_mode("copy_of_now", page, headers="Age: 5\r\n")
+body_mode("copy_of_a_minute_ago", page, headers="Age: 60\r\n")
+body_mode("copy_that_is_said_to_be_old", page, headers='Warning: 199 a "x", 110 a "Response is Stale"\r\n')
+
+
+@mode
 async def closes_each_time(one: Answer) -> None:
     one.send(page(one.step), headers="Connection: close\r\n")
     await one.close()
@@ -518,6 +535,13 @@ async def filtered(one: Answer) -> None:
 async def filter_answers_nothing(one: Answer) -> None:
     """The whole page is right; asked for some of its series, the server sends none."""
     one.send("" if "name[]=" in one.path else page(one.step))
+
+
+@mode
+async def filter_by_its_first_name_alone(one: Answer) -> None:
+    """A proxy keeps one value of each key of a query: the gauge comes without the counters."""
+    is_filtered = "name[]=" in one.path
+    one.send(running_line(str(level(one.step))) if is_filtered else page(one.step))
 
 
 @mode

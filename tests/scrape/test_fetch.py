@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
+import shutil
 import ssl
 import time
+import traceback
 import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -171,6 +174,42 @@ async def test_a_secret_that_no_header_can_carry_is_not_sent(header: str) -> Non
     assert "cannot be sent" in error.detail
 
 
+@pytest.mark.parametrize("header", ["Bearer sécret", "Bearer secret\x7f", "Bearer secret\r\n", "Bearer secret\ud800"])
+async def test_nothing_of_a_secret_that_cannot_be_sent_is_in_the_failure_or_in_what_it_came_from(header: str) -> None:
+    async with fetching(always(PAGE), authorization=lambda: header) as (server, fetcher):
+        with pytest.raises(ScrapeError) as caught:
+            await fetcher.get(server.url, deadline_ms=2_000)
+    told = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
+    assert ("not_asked", False, []) == (caught.value.kind, "cret\\" in told or "sécret" in told, server.requests)
+    assert (None, True) == (caught.value.__cause__, "no header can carry" in caught.value.detail)
+
+
+async def test_whatever_goes_wrong_with_making_a_request_is_a_failure_without_its_words() -> None:
+    def fails() -> str | None:
+        return "sécret".encode("ascii").decode()
+
+    error = await failure(always(PAGE), authorization=fails)
+    assert ("not_asked", "the request cannot be made (UnicodeEncodeError)") == (error.kind, error.detail)
+    assert (None, True) == (error.__cause__, error.__suppress_context__)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, (0, False)),
+        ({"age": "61"}, (61, False)),
+        ({"age": "soon"}, (0, False)),
+        ({"warning": '110 - "Response is Stale"'}, (0, True)),
+        ({"warning": '199 a "b", 111 c "Revalidation Failed"'}, (0, True)),
+        ({"warning": '214 a "110"'}, (0, False)),
+    ],
+)
+async def test_what_a_cache_says_of_its_copy_is_told(headers: dict[str, str], expected: tuple[int, bool]) -> None:
+    async with fetching(always(PAGE, **headers)) as (server, fetcher):
+        fetched = await fetcher.get(server.url, deadline_ms=2_000)
+    assert (*expected, False) == (fetched.age_seconds, fetched.is_said_stale, fetched.is_ended_by_close)
+
+
 async def test_a_kept_connection_that_the_server_closes_is_replaced_without_a_failure() -> None:
     async def closes(request: Request, writer: asyncio.StreamWriter) -> None:
         if request.number == 1:
@@ -225,13 +264,20 @@ async def test_a_cut_off_answer_over_tls_is_cut_off_too() -> None:
     assert "truncated" == caught.value.kind
 
 
-async def test_https_at_a_port_of_http_is_a_failure_of_tls() -> None:
-    async with serving(always(PAGE)) as server:
+async def test_https_at_a_port_of_http_is_a_failure_of_tls_that_says_so() -> None:
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(64)
+        send(writer, b"what?", "400 Bad Request")
+        writer.close()
+
+    server = await asyncio.start_server(connection, "127.0.0.1", 0)
+    async with server:
         fetcher = Fetcher(SystemClock())
         with pytest.raises(ScrapeError) as caught:
-            await fetcher.get(server.url.replace("http:", "https:"), deadline_ms=1_000)
+            await fetcher.get(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}", deadline_ms=2_000)
         await fetcher.aclose()
-    assert caught.value.kind in ("tls", "timeout")
+    assert "tls" == caught.value.kind
+    assert caught.value.detail.endswith("the port speaks http, not https: write http:// in its address")
 
 
 async def test_something_that_is_not_http_is_a_failure_to_connect() -> None:
@@ -406,8 +452,12 @@ async def test_a_certificate_is_accepted_where_the_target_says_so(tls: Tls) -> N
         await fetcher.aclose()
 
 
-@pytest.mark.parametrize("tls", [None, Tls(ca_file=CA, server_name="elsewhere.test")])
-async def test_a_certificate_that_does_not_hold_is_a_failure_of_tls(tls: Tls | None) -> None:
+@pytest.mark.parametrize(
+    ("tls", "key"), [(None, "`tls.ca_file`"), (Tls(ca_file=CA, server_name="elsewhere.test"), "`tls.server_name`")]
+)
+async def test_a_certificate_that_does_not_hold_is_a_failure_of_tls_that_names_the_setting(
+    tls: Tls | None, key: str
+) -> None:
     async with serving(always(PAGE), tls=certified()) as server:
         fetcher = Fetcher(SystemClock(), tls=tls)
         with pytest.raises(ScrapeError) as caught:
@@ -415,8 +465,33 @@ async def test_a_certificate_that_does_not_hold_is_a_failure_of_tls(tls: Tls | N
         await fetcher.aclose()
     assert "tls" == caught.value.kind
     assert "certificate" in caught.value.detail
+    assert key in caught.value.detail
 
 
 def test_certificate_files_that_are_none_are_a_fault_of_the_configuration() -> None:
     with pytest.raises(ConfigError, match="README"):
         Fetcher(SystemClock(), tls=Tls(ca_file=str(CERTIFICATES / "README.md")))
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"ca_file": "empty"}, "holds no PEM"),
+        ({"ca_file": "pipe"}, "it is no regular file"),
+        ({"ca_file": "/dev/zero"}, "it is no regular file"),
+        ({"cert_file": CA, "key_file": "pipe"}, "it is no regular file"),
+        ({"cert_file": CA, "key_file": "empty"}, "holds no PEM"),
+        ({"cert_file": CA, "key_file": "other"}, "the key does not belong to the certificate"),
+        ({"cert_file": CA, "key_file": "locked"}, "the key is behind a passphrase"),
+        ({"cert_file": CA, "key_file": "gone"}, "No such file"),
+    ],
+)
+def test_a_certificate_file_that_cannot_be_used_is_refused_in_words_and_at_once(
+    files: dict[str, str], words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").touch()
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("other", "locked"):
+        shutil.copy(CERTIFICATES / f"{name}.key", tmp_path / name)
+    with pytest.raises(ConfigError, match=words):
+        Fetcher(SystemClock(), tls=Tls.model_validate({key: str(tmp_path / file) for key, file in files.items()}))

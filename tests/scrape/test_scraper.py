@@ -144,6 +144,98 @@ async def test_a_page_of_several_engines_is_never_pulsed_by_the_part_that_a_filt
     assert (["not_an_engine"] * 2, Form.WHOLE) == (faults, scraper.form)
 
 
+def first_name_alone(page: bytes = WHOLE) -> bytes:
+    """What is left of a page where a proxy keeps only the first `name[]`."""
+    return b"".join(line for line in page.splitlines(keepends=True) if line.startswith(PULSE_NAMES[0].encode()))
+
+
+@pytest.mark.parametrize("is_full_first", [True, False])
+async def test_a_filter_that_leaves_the_gauge_without_its_counters_is_no_filter(is_full_first: bool) -> None:
+    async with serving(by_form(always(first_name_alone()), always(WHOLE))) as server, scraping(server.url) as scraper:
+        if is_full_first:
+            await full(scraper)
+        attempts = [await pulse(scraper) for _ in range(3)]
+    assert (Form.WHOLE, [4, 4, 4]) == (scraper.form, [level(attempt) for attempt in attempts])
+    assert all(one.snapshot and "generation_tokens" in one.snapshot.series[TINY].counters for one in attempts)
+    assert 1 == server.paths.count("/metrics/")
+
+
+async def test_a_filter_that_begins_to_leave_counters_out_is_noticed_in_the_same_attempt() -> None:
+    answers = iter([filtered(), first_name_alone()])
+
+    async def for_filter(_: Request, writer: asyncio.StreamWriter) -> None:
+        send(writer, next(answers))
+
+    async with serving(by_form(for_filter, always(WHOLE))) as server, scraping(server.url) as scraper:
+        await full(scraper)
+        assert (4, Form.FILTERED) == (level(await pulse(scraper)), form_of(scraper))
+        attempt = await pulse(scraper)
+    assert attempt.snapshot is not None
+    assert Form.WHOLE is form_of(scraper)
+    assert "generation_tokens" in attempt.snapshot.series[TINY].counters
+
+
+async def test_counters_that_the_whole_page_does_not_show_any_more_are_not_missed_in_the_filtered_one() -> None:
+    is_poor = False
+
+    async def respond(request: Request, writer: asyncio.StreamWriter) -> None:
+        page = first_name_alone() if is_poor else WHOLE
+        send(writer, filtered(page) + b"\n" if "name[]" in request.path else page + b"other 1\n")
+
+    async with serving(respond) as server, scraping(server.url) as scraper:
+        await full(scraper)
+        await pulse(scraper)
+        is_poor = True
+        await pulse(scraper)
+        await pulse(scraper)
+    assert Form.FILTERED is form_of(scraper)
+    assert ["/metrics", "/metrics/", "/metrics/", "/metrics", "/metrics/"] == server.paths
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "age", "fault"),
+    [(1_000, "5", None), (1_000, "6", "stale_page"), (30_000, "30", None), (30_000, "31", "stale_page")],
+)
+async def test_a_copy_older_than_the_interval_and_5_s_is_not_the_present(
+    interval_ms: int, age: str, fault: str | None
+) -> None:
+    async with serving(always(WHOLE, age=age)) as server, scraping(server.url) as scraper:
+        attempt = await scraper.scrape(60_000, interval_ms, Lane.FULL)
+    assert attempt.snapshot is not None
+    assert (fault, fault is None) == (attempt.snapshot.fault, bool(attempt.snapshot.series))
+    assert fault is None or f"(its Age is {age} s)" in attempt.snapshot.detail
+
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "kind"),
+    [
+        (WHOLE + b"# EOF\n", {"content_type": OPENMETRICS}, None),
+        (WHOLE + b"# EOF", {"content_type": OPENMETRICS}, None),
+        (WHOLE, {"content_type": OPENMETRICS}, "truncated"),
+        (WHOLE + b"# EO", {"content_type": OPENMETRICS}, "truncated"),
+        (WHOLE.rstrip(b"\n"), {}, None),
+        (WHOLE.rstrip(b"\n"), {"content_length": ""}, "truncated"),
+        (WHOLE + b"# TYPE x", {"content_length": ""}, "truncated"),
+        (WHOLE, {"content_length": ""}, None),
+        (WHOLE + b"\r\n \n", {"content_length": ""}, None),
+    ],
+)
+async def test_a_page_whose_end_is_missing_is_cut_off_as_far_as_its_form_tells(
+    body: bytes, headers: dict[str, str], kind: str | None
+) -> None:
+    async def respond(_: Request, writer: asyncio.StreamWriter) -> None:
+        send(writer, body, **headers)
+        await writer.drain()
+        writer.close()
+
+    async with serving(respond) as server, scraping(server.url) as scraper:
+        attempt = await full(scraper)
+    assert (kind, kind is None) == (attempt.kind, attempt.snapshot is not None)
+
+
 async def test_a_server_that_fails_altogether_keeps_its_form() -> None:
     is_broken = False
 
