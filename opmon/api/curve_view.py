@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from opmon.core.answers import Recommendation
 from opmon.core.beside import LevelBeside, LookFirst
 
-WIDTH, HEIGHT, EDGE = 320, 140, 8
+WIDTH, HEIGHT, EDGE = 320, 150, 8
+LEFT, FOOT = 34, 20
+"""Room for the figures on the axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +28,16 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class CurveView:
-    """One configuration and content: rows by concurrency, and the lines of live server and sweep."""
+    """One configuration and content: rows by concurrency, the lines of live server and sweep, and what is written on the
+    axes: (place, figure) of each level, and of the lowest and the highest speed."""
 
     content: str
     configuration: str
     rows: tuple[LevelBeside, ...]
     look_first: tuple[LookFirst, ...]
     lines: tuple[Line, ...]
+    levels: tuple[tuple[float, float], ...] = ()
+    speeds: tuple[tuple[float, float], ...] = ()
 
 
 def curve_views(answer: Recommendation | None) -> list[CurveView]:
@@ -42,19 +47,25 @@ def curve_views(answer: Recommendation | None) -> list[CurveView]:
         for configuration in dict.fromkeys(level.configuration for level in one.live_curve):
             rows = tuple(level for level in one.live_curve if level.configuration == configuration)
             if any(level.live_seconds for level in rows):
-                views.append(CurveView(one.content, configuration, rows, one.look_first, _lines(rows)))
+                views.append(CurveView(one.content, configuration, rows, one.look_first, *_drawn(rows)))
     return views
 
 
-def _lines(rows: Sequence[LevelBeside]) -> tuple[Line, ...]:
-    live = [(row.concurrency, row.live_tokens_per_second) for row in rows]
-    cells = [(row.concurrency, row.cell_decode_tokens_per_second) for row in rows]
-    drawn = [_known(live), _known(cells)]
-    everything = [point for points in drawn for point in points]
+def _drawn(
+    rows: Sequence[LevelBeside],
+) -> tuple[tuple[Line, ...], tuple[tuple[float, float], ...], tuple[tuple[float, float], ...]]:
+    """Lines, levels and speeds; nothing where nothing is known."""
+    live = _known((row.concurrency, row.live_tokens_per_second) for row in rows)
+    cells = _known((row.concurrency, row.cell_decode_tokens_per_second) for row in rows)
+    everything = [*live, *cells]
     if not everything:
-        return ()
-    return tuple(
-        _line(name, points, everything) for name, points in zip(("live", "sweep"), drawn, strict=True) if points
+        return (), (), ()
+    levels, speeds = ([point[axis] for point in everything] for axis in (0, 1))
+    lines = tuple(_line(name, points, levels, speeds) for name, points in (("live", live), ("sweep", cells)) if points)
+    return (
+        lines,
+        tuple((_x(level, levels), level) for level in sorted(set(levels))),
+        tuple((_y(speed, speeds), speed) for speed in sorted({min(speeds), max(speeds)})),
     )
 
 
@@ -62,16 +73,17 @@ def _known(points: Iterable[tuple[float, float | None]]) -> list[tuple[float, fl
     return [(level, speed) for level, speed in points if speed is not None and speed > 0 and level > 0]
 
 
-def _line(name: str, points: Sequence[tuple[float, float]], everything: Sequence[tuple[float, float]]) -> Line:
-    levels, speeds = zip(*everything, strict=True)
-    dots = tuple(
-        (
-            round(EDGE + (WIDTH - 2 * EDGE) * _share(level, levels), 1),
-            round(HEIGHT - EDGE - (HEIGHT - 2 * EDGE) * _share(speed, speeds), 1),
-        )
-        for level, speed in points
-    )
+def _line(name: str, points: Sequence[tuple[float, float]], levels: Sequence[float], speeds: Sequence[float]) -> Line:
+    dots = tuple((_x(level, levels), _y(speed, speeds)) for level, speed in points)
     return Line(name, " ".join(f"{x},{y}" for x, y in dots), dots)
+
+
+def _x(level: float, levels: Sequence[float]) -> float:
+    return round(LEFT + EDGE + (WIDTH - LEFT - 2 * EDGE) * _share(level, levels), 1)
+
+
+def _y(speed: float, speeds: Sequence[float]) -> float:
+    return round(HEIGHT - FOOT - EDGE - (HEIGHT - FOOT - 2 * EDGE) * _share(speed, speeds), 1)
 
 
 def _share(value: float, among: Sequence[float]) -> float:
