@@ -5,7 +5,8 @@ Contains no states and no time: it compares what a scrape shows with what is kno
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opmon.core.increase import fell
@@ -16,20 +17,34 @@ _CREATED = "created"
 START_TOLERANCE_SECONDS = 0.5
 """Starts of a process that lie closer are one start: some exporters compute it anew for each page."""
 
-WARM_UP_REQUESTS = 10
-WARM_UP_TOKENS = 10_000
-WARM_UP_DECODED_SECONDS = 60
-"""A process that takes over without an outage may have been tried with so much before."""
-MOST_REQUESTS_PER_SECOND = 2_000
-MOST_TOKENS_PER_SECOND = 100_000
-"""What one engine can do at the very most, from its first second on."""
+NEW_REQUESTS, NEW_REQUESTS_PER_SECOND = 5, 500
+NEW_TOKENS, NEW_TOKENS_PER_SECOND = 100, 20_000
+NEW_DECODED_SECONDS = 2
+"""What an engine may have counted that was not there at the last good answer: a few requests that tried it (no engine
+counts its own warm-up before it answers), and what one can do in its first seconds."""
+
+MOST_REQUESTS, MOST_REQUESTS_PER_SECOND = 10, 2_000
+MOST_TOKENS, MOST_TOKENS_PER_SECOND = 10_000, 100_000
+MOST_DECODED_SECONDS = 60
+"""What one engine can add between two good answers at the very most."""
+
+LEAP = "leap"
+
+SHORT_MS = 600_000
+QUICK_FALL_SECONDS = 3
+MOST_QUICK_FALLS = 2
+"""A process takes longer than this to start, so its restart shows as failed attempts. Counters that fall faster are of
+a server that took over: that happens now and then, but not more often within ten minutes."""
+
+EPOCHS_KEPT = 16
+"""Of so many is the start kept. Engines and models that come back twice within so many short epochs are not swapped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
     """Why a new epoch begins. `cause` is one word: start, restart, version, kv_blocks, speculation, models, engines,
-    clock (it was set back), or the name of another part of the identity. `fallen`: the engines whose counters fell,
-    where nothing else tells of the restart."""
+    clock (it was set back), leap (counters rose as no engine works), or the name of another part of the identity.
+    `fallen`: the engines whose counters fell, where nothing else tells of the restart."""
 
     cause: str
     detail: str
@@ -48,6 +63,7 @@ class Server:
     identity: dict[str, str] = field(default_factory=dict)
     engines: frozenset[SeriesKey] | None = None
     counters: dict[SeriesKey, dict[str, float]] = field(default_factory=dict)
+    doubted: set[tuple[SeriesKey, str]] = field(default_factory=set)
 
     @classmethod
     def of_epoch(cls, epoch: Epoch, rows: Iterable[Row]) -> Server:
@@ -70,23 +86,29 @@ class Server:
 
     def change(self, snapshot: Snapshot) -> Change | None:
         """What ends the epoch, if anything does: a restart first, then the identity, then models and engines."""
-        reasons = [
-            *self._restart(snapshot),
-            *self._other_identity(snapshot.identity),
-            *self._joined(engines_of(snapshot.series)),
-        ]
+        reasons = self._reasons(snapshot)
         if not reasons:
             return None
         return Change(reasons[0].cause, "; ".join(reason.detail for reason in reasons), reasons[0].fallen)
 
-    def too_old(self, snapshot: Snapshot, fallen: Iterable[SeriesKey], seconds: float) -> bool:
-        """Whether engines whose counters fell cannot have begun at 0 within the last `seconds`: not this server that
-        restarted, but another one. A single counter that fell is a broken one, and tells nothing."""
-        for key in fallen:
-            sample = snapshot.series[key]
-            if len(_names_fallen(self.counters[key], sample.counters)) > 1 and not can_be_new(sample, seconds):
-                return True
-        return False
+    def damaged(self, snapshot: Snapshot) -> str:
+        """Which counters of one family fell, in words, where all else goes on: a damaged page and no restart. Empty
+        where none did. A fall that the next page with that counter shows again is believed."""
+        fallen = self.fallen(snapshot)
+        names = {(key, name) for key, found in fallen.items() for name in found}
+        if not names:
+            self.doubted -= {(key, name) for key, sample in snapshot.series.items() for name in sample.counters}
+            return ""
+        goes_on = all(self._goes_on(key, found, snapshot.series[key]) for key, found in fallen.items())
+        if not goes_on or names & self.doubted or len(self._reasons(snapshot)) > 1:
+            return ""
+        self.doubted = names
+        return f"{', '.join(sorted({name for _, name in names}))} fell, and the other counters go on: a damaged page"
+
+    def fallen(self, snapshot: Snapshot) -> dict[SeriesKey, list[str]]:
+        """The counters that fell, of each engine of which any did."""
+        found = {key: _names_fallen(self.counters.get(key, {}), one.counters) for key, one in snapshot.series.items()}
+        return {key: names for key, names in found.items() if names}
 
     def absent(self, snapshot: Snapshot) -> frozenset[SeriesKey]:
         """Expected engines that the scrape does not show."""
@@ -118,6 +140,19 @@ class Server:
         models = {key.model_name for key in gone} - {key.model_name for key in engines_of(snapshot.series)}
         return Change("models" if models else "engines", f"no longer shown: {names_of(gone)}")
 
+    def _goes_on(self, key: SeriesKey, fallen: Sequence[str], sample: SeriesSample) -> bool:
+        """Whether only one family fell, while two other counters at least that are above 0 did not."""
+        families = {name.removesuffix("_sum").removesuffix("_count") for name in fallen}
+        others = [name for name, value in sample.counters.items() if value and self.counters[key].get(name)]
+        return len(families) == 1 and len(set(others) - set(fallen)) > 1
+
+    def _reasons(self, snapshot: Snapshot) -> list[Change]:
+        return [
+            *self._restart(snapshot),
+            *self._other_identity(snapshot.identity),
+            *self._joined(engines_of(snapshot.series)),
+        ]
+
     def _learn_counters(self, series: Mapping[SeriesKey, SeriesSample]) -> None:
         for key, sample in series.items():
             self.counters.setdefault(key, {}).update(sample.counters)
@@ -130,13 +165,11 @@ class Server:
             if key.startswith(_CREATED) and self.identity.get(key, value) != value:
                 yield Change("restart", "its counters were created anew")
                 break
-        fallen: dict[SeriesKey, str] = {}
-        for engine, sample in snapshot.series.items():
-            before = self.counters.get(engine, {})
-            for name in _names_fallen(before, sample.counters)[:1]:
-                fallen[engine] = f"{name} fell from {before[name]:g} to {sample.counters[name]:g}"
-        if fallen:
-            yield Change("restart", next(iter(fallen.values())), frozenset(fallen))
+        fallen = self.fallen(snapshot)
+        for engine, names in fallen.items():
+            before, after = self.counters[engine][names[0]], snapshot.series[engine].counters[names[0]]
+            yield Change("restart", f"{names[0]} fell from {before:g} to {after:g}", frozenset(fallen))
+            break
 
     def _other_identity(self, identity: Mapping[str, str]) -> Iterable[Change]:
         for key, value in identity.items():
@@ -172,6 +205,43 @@ class Alternation:
         self.calm += 1
 
 
+@dataclass(slots=True)
+class Past:
+    """What is remembered of earlier epochs, because several servers come back to it and one does not.
+
+    `starts`: of earlier processes, in order. `lineups`: the engines of epochs shorter than `SHORT_MS` since the last
+    longer one, those of restarts once. `falls_ms`: strata in which counters fell faster than a process starts.
+    """
+
+    starts: deque[float] = field(default_factory=lambda: deque(maxlen=EPOCHS_KEPT))
+    lineups: deque[frozenset[SeriesKey]] = field(default_factory=lambda: deque(maxlen=EPOCHS_KEPT))
+    falls_ms: deque[int] = field(default_factory=lambda: deque(maxlen=MOST_QUICK_FALLS + 1))
+
+    def end_epoch(self, server: Server, lasted_ms: int) -> None:
+        """An epoch of this server is over."""
+        if server.process_start_seconds is not None:
+            self.starts.append(server.process_start_seconds)
+        if lasted_ms >= SHORT_MS:
+            self.lineups.clear()
+        elif not self.lineups or self.lineups[-1] != server.engines:
+            self.lineups.append(server.engines or frozenset())
+
+    def has_start(self, start: float | None, present: float | None) -> bool:
+        """Whether an answer shows the start of an earlier process and not the present one's."""
+        if start is None or present is None or abs(start - present) <= START_TOLERANCE_SECONDS:
+            return False
+        return any(abs(start - seen) <= START_TOLERANCE_SECONDS for seen in self.starts)
+
+    def has_lineup(self, engines: frozenset[SeriesKey]) -> bool:
+        """Whether these engines come back for the second time, in place of others."""
+        return self.lineups.count(engines) > 1
+
+    def falls_again(self, stratum_ms: int) -> bool:
+        """Counters fell, too quickly for a process that restarts: whether that came too often."""
+        self.falls_ms.append(stratum_ms)
+        return len(self.falls_ms) > MOST_QUICK_FALLS and stratum_ms - self.falls_ms[0] <= SHORT_MS
+
+
 def can_be_new(sample: SeriesSample, seconds: float) -> bool:
     """Whether an engine that began at most `seconds` ago can have counted so much. True where nothing tells.
 
@@ -184,13 +254,45 @@ def can_be_new(sample: SeriesSample, seconds: float) -> bool:
     decoded_seconds = counters.get("itl_seconds_sum", 0.0)
     if first_tokens is not None:
         at_most = 2 * seconds * (requests + (sample.running or 0))
-        if decoded_seconds > WARM_UP_DECODED_SECONDS + at_most:
+        if decoded_seconds > NEW_DECODED_SECONDS + at_most:
             return False
     tokens = counters.get("generation_tokens", 0.0)
     return (
-        requests <= WARM_UP_REQUESTS + MOST_REQUESTS_PER_SECOND * seconds
-        and tokens <= WARM_UP_TOKENS + MOST_TOKENS_PER_SECOND * seconds
+        requests <= NEW_REQUESTS + NEW_REQUESTS_PER_SECOND * seconds
+        and tokens <= NEW_TOKENS + NEW_TOKENS_PER_SECOND * seconds
     )
+
+
+def leap(before: SeriesSample, after: SeriesSample, seconds: float, *, is_live: bool) -> Change | None:
+    """The change where an engine cannot have added in `seconds` what its counters rose by: another one answers.
+
+    `is_live`: tokens and inter-token times are counted as they come. Elsewhere each request that was there may bring
+    all of its tokens at its end, and nothing is said of the times.
+    """
+    ended = max(0.0, _rise("finished_requests", before, after))
+    load = max(_present(before), _present(after))
+    at_most = {
+        "generation_tokens": MOST_TOKENS * (1 if is_live else 1 + _present(before)) + MOST_TOKENS_PER_SECOND * seconds,
+        "finished_requests": MOST_REQUESTS + MOST_REQUESTS_PER_SECOND * seconds,
+        "ttft_seconds_count": MOST_REQUESTS + MOST_REQUESTS_PER_SECOND * seconds,
+    }
+    if is_live:
+        at_most["itl_seconds_sum"] = MOST_DECODED_SECONDS + 2 * seconds * (load + ended)
+    for name, most in at_most.items():
+        rise = _rise(name, before, after)
+        if rise > most:
+            return Change(LEAP, f"{name} rose by {rise:g} in {seconds:.1f} s: another server's")
+    return None
+
+
+def _rise(name: str, before: SeriesSample, after: SeriesSample) -> float:
+    """By how much a counter rose; 0, which shows nothing, where one of the two does not show it."""
+    old, new = before.counters.get(name), after.counters.get(name)
+    return 0.0 if old is None or new is None else new - old
+
+
+def _present(sample: SeriesSample) -> int:
+    return (sample.running or 0) + (sample.waiting or 0)
 
 
 def engines_of(series: Mapping[SeriesKey, SeriesSample]) -> frozenset[SeriesKey]:

@@ -6,11 +6,21 @@ order of their strata; after a restart of opmon it goes on from the database.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from opmon.core.epochs import START_TOLERANCE_SECONDS, Alternation, Change, Server, names_of
+from opmon.core.epochs import (
+    LEAP,
+    QUICK_FALL_SECONDS,
+    Alternation,
+    Change,
+    Past,
+    Server,
+    can_be_new,
+    engines_of,
+    leap,
+    names_of,
+)
 from opmon.core.model import Attempt, Epoch, Row, SeriesKey, SeriesSample, Snapshot, State
 from opmon.core.standing import Levels, Relabel, Standing, add_final, progressed
 
@@ -22,10 +32,12 @@ second change of server within so many answers, without an outage between, shows
 
 MOST_STEADY_ANSWERS = 600
 """Where a change proves by itself that there are several servers, the same is asked of four times as many answers each
-time, up to so many. Where fallen counters prove it, as many answers are dated back: among them one server's counters
+time, up to so many. Where counters or engines prove it, as many answers are dated back: among them one server's counters
 may have leapt up to another's, and looked like work."""
 
-STARTS_KEPT = 16
+FORGOTTEN_AFTER_MS = 30_000
+"""A process may restart, and another be started, in an outage of so long; in a shorter one only if its start is told."""
+
 SEVERAL = "several_servers"
 
 REMOVED_AFTER_STRATA = 10
@@ -63,7 +75,9 @@ class Tracker:
         self._answers_since_change: int | None = None
         self._alternation: Alternation | None = None
         self._is_dated_back = False
-        self._starts_seen: deque[float] = deque(maxlen=STARTS_KEPT)
+        self._past = Past()
+        self._proof: Change | None = None
+        self._dated_back_answers = STEADY_ANSWERS
         self._steady_answers = STEADY_ANSWERS
         self._seen_at_ms: int | None = None
 
@@ -104,7 +118,7 @@ class Tracker:
             tracker._standing.restore(row)
         tracker._seen_last = tracker._standing.last
         tracker._seen_at_ms = good[-1].at_ms if good else None
-        tracker._starts_seen.extend(starts)
+        tracker._past.starts.extend(starts)
         if kind == SEVERAL:
             tracker._alternation, tracker._is_dated_back = Alternation(), True
         return tracker
@@ -113,19 +127,18 @@ class Tracker:
         """The next attempt: its row, and what it changes."""
         snapshot = attempt.snapshot
         if snapshot is None:
-            self._answers_since_change = None
+            self._away(attempt)
             return self._without_value(attempt, State.DOWN, attempt.kind or "connect", attempt.detail)
-        fault = _fault(attempt, snapshot)
+        fault = _fault(attempt, snapshot) or self._engine_fault(snapshot)
         if fault is not None:
             return self._without_value(attempt, State.INVALID, *fault)
-        silent = self._server.silent(snapshot)
-        if silent:
-            detail = f"works, and shows no number of running requests: {names_of(silent)}"
-            return self._without_value(attempt, State.INVALID, "engine_absent", detail)
         change = self._change(snapshot)
         absent = self._server.absent(snapshot)
+        if change is None and not absent:
+            change = self._leap(attempt, snapshot)
         if self._alternates(attempt, snapshot, change, absent):
-            return self._of_several_servers(attempt, snapshot, change)
+            return self._of_several_servers(attempt)
+        change = change or self._proof
         if change is None and absent:
             self._absent_strata += progressed(self._seen_last, snapshot.series)
             self._seen_last = snapshot.series
@@ -134,6 +147,31 @@ class Tracker:
             change = self._server.removal(snapshot)
         return self._good(attempt, snapshot, change)
 
+    def _engine_fault(self, snapshot: Snapshot) -> tuple[str, str] | None:
+        """Why an answer's counters cannot be used, given those before: (kind, words)."""
+        silent = self._server.silent(snapshot)
+        if silent:
+            return "engine_absent", f"works, and shows no number of running requests: {names_of(silent)}"
+        damaged = self._server.damaged(snapshot) if self._alternation is None else ""
+        return ("negative", damaged) if damaged else None
+
+    def _away(self, attempt: Attempt) -> None:
+        """A failed attempt: a server that is away long enough may have been exchanged, so a change tells nothing."""
+        away_ms = FORGOTTEN_AFTER_MS if self._seen_at_ms is None else attempt.at_ms - self._seen_at_ms
+        if away_ms >= FORGOTTEN_AFTER_MS or self._server.process_start_seconds is not None:
+            self._answers_since_change = None
+
+    def _leap(self, attempt: Attempt, snapshot: Snapshot) -> Change | None:
+        """Whether counters rose since the last good answer as those of one server cannot."""
+        if self._seen_at_ms is None:
+            return None
+        # Counters that stood still while requests were there may come in one piece: a cached page, or the end of a batch.
+        anchor_ms = self._seen_at_ms if self._standing.anchor_ms is None else self._standing.anchor_ms
+        seconds = _seconds(attempt, min(anchor_ms, self._seen_at_ms))
+        is_live = snapshot.engine == "vllm"
+        pairs = [(self._standing.last[key], one) for key, one in snapshot.series.items() if key in self._standing.last]
+        return next(filter(None, (leap(before, after, seconds, is_live=is_live) for before, after in pairs)), None)
+
     def _alternates(
         self, attempt: Attempt, snapshot: Snapshot, change: Change | None, absent: Collection[SeriesKey]
     ) -> bool:
@@ -141,38 +179,58 @@ class Tracker:
         if self._alternation is None:
             since = self._answers_since_change
             self._answers_since_change = None if since is None or since >= STEADY_ANSWERS else since + 1
+            self._proof = None
             if change is None or (change.cause in ("engines", "models", "clock") and not absent):
                 return False
-            if since is None:
-                if not self._is_another(attempt, snapshot, change):
-                    return False
+            proven = self._proven_answers(attempt, snapshot, change)
+            if not proven and since is None:
+                return False
+            if since is None or proven > STEADY_ANSWERS:
                 self._steady_answers = min(4 * self._steady_answers, MOST_STEADY_ANSWERS)
-            self._alternation = Alternation()
+            self._alternation, self._proof = Alternation(), change
+            self._dated_back_answers = proven or STEADY_ANSWERS
         self._alternation.take(snapshot)
         if self._alternation.calm <= self._steady_answers:
             return True
         self._alternation = None
         return False
 
-    def _is_another(self, attempt: Attempt, snapshot: Snapshot, change: Change) -> bool:
-        """Whether a change proves by itself that there are two servers: one that restarts never goes back to an
-        earlier start, and begins to count at 0 after its last good answer."""
-        start, present = snapshot.process_start_seconds, self._server.process_start_seconds
-        if start is not None and present is not None and abs(start - present) > START_TOLERANCE_SECONDS:
-            return any(abs(start - seen) <= START_TOLERANCE_SECONDS for seen in self._starts_seen)
-        return self._is_too_old(attempt, snapshot, change)
+    def _proven_answers(self, attempt: Attempt, snapshot: Snapshot, change: Change) -> int:
+        """Over how many answers back a change proves by itself that there are several servers; 0 where it does not.
+
+        One that restarts never goes back to an earlier start, begins to count at 0 after its last good answer, and
+        takes a while to be there again; and nobody swaps models every few minutes.
+        """
+        if self._past.has_start(snapshot.process_start_seconds, self._server.process_start_seconds):
+            return STEADY_ANSWERS
+        is_swapped_back = change.cause in ("engines", "models") and self._past.has_lineup(engines_of(snapshot.series))
+        if change.cause == LEAP or is_swapped_back or self._is_too_old(attempt, snapshot, change):
+            return MOST_STEADY_ANSWERS
+        if self._is_quick_fall(attempt, change) and self._past.falls_again(attempt.stratum_ms):
+            # Their turns are longer than ten answers, and nothing else tells them apart: the next leap up would be load.
+            self._steady_answers = MOST_STEADY_ANSWERS
+            return MOST_STEADY_ANSWERS
+        return 0
 
     def _is_too_old(self, attempt: Attempt, snapshot: Snapshot, change: Change) -> bool:
-        """Whether what the counters fell to cannot have been done since the last good answer."""
+        """Whether counters fell to what cannot have been done since the last good answer."""
         if self._seen_at_ms is None:
             return False
-        seconds = max(attempt.at_ms - self._seen_at_ms + attempt.took_ms, 1000) / 1000
-        return self._server.too_old(snapshot, change.fallen, seconds)
+        # A single counter that fell is a broken one, and tells nothing.
+        names = self._server.fallen(snapshot)
+        fallen = [key for key in change.fallen if len(names[key]) > 1]
+        seconds = _seconds(attempt, self._seen_at_ms)
+        return not all(can_be_new(snapshot.series[key], seconds) for key in fallen)
 
-    def _of_several_servers(self, attempt: Attempt, snapshot: Snapshot, change: Change | None) -> Step:
+    def _is_quick_fall(self, attempt: Attempt, change: Change) -> bool:
+        """Whether counters fell since the last good answer faster than a process starts."""
+        if self._seen_at_ms is None or not change.fallen:
+            return False
+        return _seconds(attempt, self._seen_at_ms) <= QUICK_FALL_SECONDS
+
+    def _of_several_servers(self, attempt: Attempt) -> Step:
         """The row of an answer from one of several servers. What was taken for one server is dated back, and is not
-        exported: the present epoch, and the answers just before it; further where fallen counters
-        prove it."""
+        exported: the present epoch, and the answers just before it; further where more is proven."""
         detail = "answers come from more than one server: watch each by itself, not the balancer before them"
         step = self._without_value(attempt, State.INVALID, SEVERAL, detail)
         if self._is_dated_back or self.epoch is None:
@@ -181,8 +239,8 @@ class Tracker:
         self._standing.close()
         self._carried = {}
         since_ms = self.epoch.start_ms - STEADY_ANSWERS * attempt.interval_ms
-        if change is not None and self._is_too_old(attempt, snapshot, change):
-            since_ms = attempt.stratum_ms - MOST_STEADY_ANSWERS * attempt.interval_ms
+        if self._dated_back_answers > STEADY_ANSWERS:
+            since_ms = attempt.stratum_ms - self._dated_back_answers * attempt.interval_ms
         return replace(step, relabels=(Relabel(since_ms, attempt.stratum_ms, State.INVALID, SEVERAL),))
 
     def clock_stepped(self, step_ms: int) -> None:
@@ -210,8 +268,8 @@ class Tracker:
         self._is_dated_back = False
         if change is not None:
             final = add_final(final, self._standing.close())
-            if self._server.process_start_seconds is not None:
-                self._starts_seen.append(self._server.process_start_seconds)
+            if self.epoch is not None:
+                self._past.end_epoch(self._server, attempt.stratum_ms - self.epoch.start_ms)
             self._server = Server()
             self._set_back = None
         learnt = self._server.learn(snapshot)
@@ -272,6 +330,11 @@ class Tracker:
             series=series,
             took_ms=attempt.took_ms,
         )
+
+
+def _seconds(attempt: Attempt, since_ms: int) -> float:
+    """From an instant to the end of an answer, at least a second."""
+    return max(attempt.at_ms - since_ms + attempt.took_ms, 1000) / 1000
 
 
 def _fault(attempt: Attempt, snapshot: Snapshot) -> tuple[str, str] | None:

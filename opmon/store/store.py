@@ -13,8 +13,9 @@ from sqlalchemy import Connection, func, select, text
 
 from opmon.core.cells import Sweep, SweepImport
 from opmon.core.client_turns import ClientTurn, TurnSums
+from opmon.core.epochs import EPOCHS_KEPT
 from opmon.core.model import Epoch, Row, TargetRecord, View
-from opmon.core.states import STARTS_KEPT, Step
+from opmon.core.states import Step
 from opmon.core.sums import Sums, TimelinePoint
 from opmon.store import epochs, lists, retention, rollups, samples, sweeps, targets, turns
 from opmon.store.database import Database
@@ -132,7 +133,7 @@ class Store:
     def earlier_starts(self, target: str) -> list[float]:
         """The starts of the processes of the last epochs before the current one, in order, for `Tracker.restore`."""
         with self.database.reading() as connection:
-            known = epochs.latest(connection, targets.target_id(connection, target), STARTS_KEPT + 1)[:-1]
+            known = epochs.latest(connection, targets.target_id(connection, target), EPOCHS_KEPT + 1)[:-1]
             return [one.process_start_seconds for one in known if one.process_start_seconds is not None]
 
     def epochs(self, target: str, start_ms: int, end_ms: int) -> Sequence[Epoch]:

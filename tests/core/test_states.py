@@ -338,21 +338,62 @@ def test_a_sum_that_is_only_rounded_otherwise_is_no_restart() -> None:
     assert ["start"] == causes(watch([*before, *stage.play(4)]))
 
 
-def test_a_sum_that_falls_alone_is_a_restart() -> None:
+def test_a_sum_that_falls_alone_is_a_restart_when_a_second_page_shows_it() -> None:
     stage = Stage()
     before = stage.play(4, 1)
     for counters in stage.counters.values():
         counters["ttft_seconds_sum"] -= 1
+    steps = watch([*before, *stage.play(4, 0)])
 
-    assert ["start", "restart"] == causes(watch([*before, *stage.play(4, 0)]))
+    assert ["start", "restart"] == causes(steps)
+    assert [None] * 4 + ["negative"] + [None] * 3 == [step.row.kind for step in steps]
 
 
-def test_a_counter_of_full_scrapes_is_compared_across_the_pulses_between() -> None:
+def cut(attempt: Attempt, **counters: float) -> Attempt:
+    """The same answer, with other values of some counters."""
+    assert attempt.snapshot is not None
+    series = {
+        key: replace(sample, counters={**sample.counters, **counters})
+        for key, sample in attempt.snapshot.series.items()
+    }
+    return replace(attempt, snapshot=replace(attempt.snapshot, series=series))
+
+
+@pytest.mark.parametrize(
+    "counters", [{"generation_tokens": 12.0}, {"ttft_seconds_sum": 0.0, "ttft_seconds_count": 0.0}]
+)
+def test_a_counter_that_fell_on_one_page_alone_is_a_damaged_page(counters: dict[str, float]) -> None:
+    stage = Stage(full_every=30)
+    for family in stage.counters.values():
+        for name in family:
+            family[name] = 5000.0
+    attempts = stage.play(100, 2)
+    pages = [cut(one, **counters) if number % 10 == 9 else one for number, one in enumerate(attempts)]
+    steps = watch(pages)
+
+    assert ["start"] == causes(steps)
+    assert {"observed": 90, "invalid": 10} == seconds_in(steps)
+    assert "go on: a damaged page" in steps[9].detail
+
+
+def test_a_fall_that_only_full_pages_show_is_believed_at_the_second_of_them() -> None:
     stage = Stage(full_every=10)
     before = stage.play(10, 1)
     for counters in stage.counters.values():
         counters["e2e_seconds_count"] = -1
-        counters["e2e_seconds_sum"] = -1
+    steps = watch([*before, *stage.play(20, 0)])
+
+    assert ["start", "restart"] == causes(steps)
+    assert [10, 20] == [
+        place for place, step in enumerate(steps) if step.row.kind == "negative" or (place and step.new_epoch)
+    ]
+
+
+def test_a_counter_of_full_scrapes_is_compared_across_the_pulses_between() -> None:
+    stage = Stage(full_every=10)
+    before = stage.play(10)
+    for counters in stage.counters.values():
+        counters["e2e_seconds_count"] = counters["output_length_count"] = -1
     steps = watch([*before, *stage.play(10, 0)])
 
     assert ["start", "restart"] == causes(steps)
