@@ -167,12 +167,12 @@ def _paths(
 
 
 def _keys(files: Mapping[str, str]) -> dict[str, str]:
-    from opmon.config.secrets import read_secret
+    from opmon.config.secrets import read_token
     from opmon.errors import ConfigError
 
     keys = {}
     for name, file in files.items():
-        key = read_secret(Path(file))
+        key = read_token(Path(file))
         if not (key.isascii() and key.isprintable()):
             message = f"--api-key-file: {file}: a key has printable ASCII characters only"
             raise ConfigError(message)
