@@ -5,75 +5,37 @@ Contains the table as data and the reading of single values; no file and no row.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from opmon.core.names import name_fault, quoted
+from opmon.sweeps.numbers import Unreadable, read_count, read_number, read_share
 
 MOST_TOKENS = MOST_PER_SECOND = MOST_MILLISECONDS = 1e9
 MOST_CONCURRENCY = 1e6
 MOST_SECONDS = MOST_MILLISECONDS / 1000
 MOST_REQUESTS = MOST_DURATION_SECONDS = 1e9
 MOST_RATIO = 1e6
+MOST_OF_ONE_STREAM = 10_000
+"""Tokens per second; more is a token in less than 0.1 ms, which no stream gets: a mark or a unit was misread."""
+LEAST_TPOT_MILLISECONDS = 1000 / MOST_OF_ONE_STREAM
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column that opmon knows: the field of `Cell` it fills, how its text is read, its unit's factor, and the most
-    that a number in it may be, as it is written: what is above is a mistake, and would be infinite in a product."""
+    and the least (but for 0) that a number in it may be, as it is written: what is beyond is a mistake, such as another
+    unit, and might be infinite in a product. `doubt` says which mistake is likely."""
 
     field: str
     read: Callable[[str], object]
     factor: float = 1.0
     aliases: tuple[str, ...] = ()
     most: float | None = None
-
-
-class Unreadable(ValueError):
-    """A value that its column cannot hold; the text says what is expected."""
-
-
-_ENGLISH = re.compile(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", re.ASCII)
-_PLAIN = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
-_CONTINENTAL = re.compile(r"[+-]?\d{1,3}(\.\d{3})+(,\d+)?", re.ASCII)
-
-
-def read_number(text: str, *, decimal_comma: bool = False) -> float:
-    """A number of 0 or more. `1,234.5` has a thousands separator; `74,1` is read only where the table uses decimal
-    commas (`decimal_comma`), and otherwise refused: it could be either."""
-    stripped = text.strip().replace("\u00a0", "").replace("\u202f", "").replace(" ", "").replace("_", "x")
-    if decimal_comma and _CONTINENTAL.fullmatch(stripped):
-        stripped = stripped.replace(".", "").replace(",", ".")
-    elif decimal_comma and _DECIMAL_COMMA.fullmatch(stripped):
-        stripped = stripped.replace(",", ".")
-    elif not decimal_comma and _ENGLISH.fullmatch(stripped):
-        stripped = stripped.replace(",", "")
-    elif _DECIMAL_COMMA.fullmatch(stripped):
-        message = (
-            f"{quoted(text)} may be a decimal comma or a thousands separator; write 74.1, or separate columns with `;`"
-        )
-        raise Unreadable(message)
-    if not _PLAIN.fullmatch(stripped):
-        message = f"{quoted(text)} is not a number"
-        raise Unreadable(message)
-    number = float(stripped)
-    if number < 0 or not math.isfinite(number):
-        message = f"{quoted(text)} is not a number of 0 or more"
-        raise Unreadable(message)
-    return number
-
-
-def read_count(text: str) -> int:
-    """A whole number of 0 or more."""
-    number = read_number(text)
-    if number != int(number):
-        message = f"{quoted(text)} is not a whole number"
-        raise Unreadable(message)
-    return int(number)
+    least: float | None = None
+    doubt: str = ""
 
 
 def read_flag(text: str) -> bool:
@@ -108,14 +70,29 @@ def read_text(text: str) -> str:
     return stripped
 
 
-def refuse_too_much(text: str, value: object, most: float | None) -> None:
-    """Raises Unreadable for a number above what its column holds."""
-    if most is not None and isinstance(value, int | float) and value > most:
-        message = f"{quoted(text)} is more than can be: at most {most:g}"
+def refuse_beyond(text: str, value: object, column: Column) -> None:
+    """Raises Unreadable for a number above or below what its column holds."""
+    if not isinstance(value, int | float):
+        return
+    doubt = f"; {column.doubt}" if column.doubt else ""
+    if column.most is not None and value > column.most:
+        message = f"{quoted(text)} is more than can be: at most {column.most:g}{doubt}"
+        raise Unreadable(message)
+    if column.least is not None and 0 < value < column.least:
+        message = f"{quoted(text)} is less than can be: at least {column.least:g}{doubt}"
         raise Unreadable(message)
 
 
 _MS = 0.001
+_THOUSANDS = "if it is in thousands, write tokens"
+_NO_STREAM = "no stream is so fast; is a decimal mark or a unit misread?"
+
+
+def _shares(*words: str) -> tuple[str, ...]:
+    """Names of a share of requests: `error_rate`, `errors_pct`, `failed_requests_pct`."""
+    units = ("rate", "pct", "ratio", "share", "percent", "percentage")
+    return tuple(f"{word}{of}_{unit}" for word in words for of in ("", "_requests", "_request") for unit in units)
+
 
 COLUMNS: dict[str, Column] = {
     "config": Column("configuration", read_text, aliases=("configuration", "label", "setup")),
@@ -132,12 +109,16 @@ COLUMNS: dict[str, Column] = {
         read_number,
         aliases=("isl", "prompt_len", "input_tokens", "input_len", "prompt_length"),
         most=MOST_TOKENS,
+        least=1,
+        doubt=_THOUSANDS,
     ),
     "output_tokens": Column(
         "output_tokens",
         read_number,
         aliases=("osl", "output_len", "completion_tokens", "output_length"),
         most=MOST_TOKENS,
+        least=1,
+        doubt=_THOUSANDS,
     ),
     "aggregate_tok_s": Column(
         "aggregate",
@@ -157,17 +138,32 @@ COLUMNS: dict[str, Column] = {
         "per_stream",
         read_number,
         aliases=("per_stream", "per_stream_tokens_per_second", "per_request_tok_s"),
-        most=MOST_PER_SECOND,
+        most=MOST_OF_ONE_STREAM,
+        doubt=_NO_STREAM,
     ),
     "per_stream_method": Column("per_stream_method", read_text),
-    "decode_tok_s": Column("decode", read_number, aliases=("decode", "decode_tokens_per_second"), most=MOST_PER_SECOND),
+    "decode_tok_s": Column(
+        "decode",
+        read_number,
+        aliases=("decode", "decode_tokens_per_second"),
+        most=MOST_OF_ONE_STREAM,
+        doubt=_NO_STREAM,
+    ),
     "ttft_ms": Column(
         "ttft", read_number, _MS, aliases=("ttft_p50_ms", "median_ttft_ms", "p50_ttft_ms"), most=MOST_MILLISECONDS
     ),
     "ttft_seconds": Column("ttft", read_number, aliases=("ttft_s", "ttft_p50_s", "median_ttft_s"), most=MOST_SECONDS),
     "ttft_p95_ms": Column("ttft_p95", read_number, _MS, aliases=("p95_ttft_ms",), most=MOST_MILLISECONDS),
     "ttft_p95_seconds": Column("ttft_p95", read_number, aliases=("ttft_p95_s", "p95_ttft_s"), most=MOST_SECONDS),
-    "tpot_ms": Column("tpot", read_number, _MS, aliases=("tpot_p50_ms", "median_tpot_ms"), most=MOST_MILLISECONDS),
+    "tpot_ms": Column(
+        "tpot",
+        read_number,
+        _MS,
+        aliases=("tpot_p50_ms", "median_tpot_ms"),
+        most=MOST_MILLISECONDS,
+        least=LEAST_TPOT_MILLISECONDS,
+        doubt="if it is in seconds, write milliseconds",
+    ),
     "e2e_ms": Column("e2e", read_number, _MS, aliases=("mean_e2e_ms", "mean_e2el_ms"), most=MOST_MILLISECONDS),
     "e2e_seconds": Column("e2e", read_number, aliases=("e2e_s",), most=MOST_SECONDS),
     "requests_per_second": Column(
@@ -183,11 +179,16 @@ COLUMNS: dict[str, Column] = {
     "failed": Column(
         "failed_requests", read_count, aliases=("failed_requests", "errors", "failures"), most=MOST_REQUESTS
     ),
+    "failure_rate": Column(
+        "failure_share", read_share, aliases=_shares("error", "errors", "failure", "failed", "fail")
+    ),
+    "success_rate": Column("success_share", read_share, aliases=_shares("success", "succeeded", "successful")),
     "duration_seconds": Column(
         "duration_seconds", read_number, aliases=("duration_s", "duration"), most=MOST_DURATION_SECONDS
     ),
     "date": Column("measured_at", read_instant, aliases=("measured_at", "time", "timestamp")),
-    "session": Column("session", read_text, aliases=("run",)),
+    "session": Column("session", read_text),
+    "run": Column("session", read_text),
     "tool": Column("tool", read_text),
     "tool_version": Column("tool_version", read_text),
     "model": Column("model", read_text),
@@ -218,8 +219,9 @@ _BY_NAME = {alias: name for name, column in COLUMNS.items() for alias in (name, 
 
 
 def plain_name(header: str) -> str:
-    """A header as its name: lower case, `tok/s` and spaces as underscores, units in brackets kept (`TTFT p95 (ms)`)."""
-    lowered = header.strip().strip("\ufeff").lower()
+    """A header as its name: lower case, `tok/s` and spaces as underscores, units in brackets kept (`TTFT p95 (ms)`), `%`
+    as `pct`."""
+    lowered = header.strip().strip("\ufeff").lower().replace("%", " pct ")
     return re.sub(r"[^a-z0-9]+", "_", lowered).strip("_")
 
 

@@ -16,8 +16,9 @@ from opmon.core.names import MOST_CHARACTERS, escaped
 from opmon.errors import SweepError
 from opmon.sweeps.columns import AMBIGUOUS, known_name, plain_name
 from opmon.sweeps.document import Document
+from opmon.sweeps.plausible import settled
 from opmon.sweeps.reading import Given, Read, Reader
-from opmon.sweeps.rows import SPEEDS, Header, Setting, check_columns, read_fields, read_header
+from opmon.sweeps.rows import SPEEDS, Header, Setting, check_columns, read_fields, read_header, style_of_rows
 from opmon.sweeps.table import refuse_too_many
 
 MOST_LOOKED_AT = 4 * 1024 * 1024
@@ -69,7 +70,7 @@ def read_markdown(text: str, file_name: str, given: Given) -> Read:
     cells = [cell for table in sweeps for cell in _cells(table, _named(table, sweeps, setting))]
     if not cells:
         raise SweepError("the table has a header and no rows", file=file_name)
-    return Read(tuple(cells), tuple(dict.fromkeys(setting.notes)))
+    return Read(settled(cells, setting.notes), tuple(dict.fromkeys(setting.notes)))
 
 
 def _named(table: _Table, sweeps: list[_Table], setting: Setting) -> Setting:
@@ -88,6 +89,7 @@ def _cells(table: _Table, setting: Setting) -> Iterator[Cell]:
     check_columns(set(header.known.values()), set(header.extra.values()), setting, table.line)
     if header.extra:
         setting.notes.append(f"columns kept but not used: {', '.join(header.extra.values())}")
+    setting = replace(setting, style=style_of_rows(header, (fields for _, fields in table.rows)))
     for line, fields in table.rows:
         yield read_fields(_filled(fields, header), line, header, setting)
 

@@ -11,7 +11,8 @@ from io import StringIO
 
 from opmon.core.names import quoted
 from opmon.errors import ConfigError
-from opmon.sweeps.columns import Unreadable, plain_name, read_count, read_number
+from opmon.sweeps.columns import plain_name
+from opmon.sweeps.numbers import Unreadable, read_count, read_number
 
 HIGHEST_LEVEL = 1_000_000
 LARGEST_BYTES = 32 * 1024 * 1024

@@ -6,36 +6,42 @@ missing, never 0. What cannot be right is kept, flagged and told, and carries no
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from opmon.core.cells import DECODE_ONLY_METHODS, INCONSISTENT_TABLE, Cell, is_end_to_end
-from opmon.core.names import escaped
+from opmon.core.cells import DECODE_ONLY_METHODS, Cell
+from opmon.core.names import escaped, quoted
 from opmon.errors import SweepError
 from opmon.sweeps.columns import (
     AMBIGUOUS,
     COLUMNS,
-    Unreadable,
     known_name,
     plain_name,
-    read_number,
-    refuse_too_much,
+    refuse_beyond,
 )
+from opmon.sweeps.methods import AGGREGATE_OVER_CONCURRENCY, MEAN, known_method
+from opmon.sweeps.numbers import PLAIN_STYLE, Style, Unreadable, read_count, read_number, read_share, style_of
 from opmon.sweeps.reading import NoCell
 
 SPEEDS = ("aggregate_tok_s", "per_stream_tok_s", "decode_tok_s")
-REQUEST_RATE = "request_rate"
+NUMBERS: dict[Callable[[str], object], Callable[[str, Style], object]] = {
+    read_number: read_number,
+    read_count: read_count,
+    read_share: read_share,
+}
+"""How a column of numbers is read in the style of its table."""
+REQUEST_RATES = frozenset(
+    ("request_rate", "rate", "qps", "rps", "req_s_target", "target_req_s", "target_qps", "target_rps", "target_rate")
+)
 MOST_ROWS = 10_000
 MOST_HEADER = 200
 UNKNOWN_WORDS = ("", "-", "–", "—", "n/a", "na", "null", "none", "?", "~")
 # What programs write where a computation had nothing to work on: missing too, but nobody said so on purpose.
 _NO_NUMBER_WORDS = ("nan", "+nan", "-nan", ".nan")
 _UNLIMITED_WORDS = ("inf", "infinity", "unlimited", ".inf", "∞")
-FEWEST_OF_ALL_STREAMS, MOST_OF_ALL_STREAMS = 0.5, 1.25
-"""Aggregate / (concurrency x per-stream): ramps pull it down, skewed requests push it up, and neither goes further."""
-SAME_AT_ONE_RATIO = 0.15
-LEAST_OF_ONE_STREAM = 0.8
+_REPEAT = re.compile(r"(run|rep|repeat)?[ _#-]*\d{1,3}", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ class Setting:
     file_name: str
     configuration: str | None = None
     content: str | None = None
-    decimal_comma: bool = False
+    style: Style = PLAIN_STYLE
     notes: list[str] = field(default_factory=list)
 
 
@@ -88,7 +94,7 @@ def known_column(text: str, file_name: str, row: int | None = None) -> str | Non
 
 def check_columns(names: set[str], extra: set[str], setting: Setting, row: int | None = None) -> None:
     """Raises NoCell for a table without a concurrency or a speed, SweepError for one without a configuration. `extra`: the names of columns that are not known."""
-    if "concurrency" not in names and REQUEST_RATE not in {plain_name(name) for name in extra}:
+    if "concurrency" not in names and not any(plain_name(name) in REQUEST_RATES for name in extra):
         message = "the table has no column `concurrency` (what the clients held in flight)"
         raise NoCell(message, file=setting.file_name, row=row)
     if not names & set(SPEEDS):
@@ -97,6 +103,18 @@ def check_columns(names: set[str], extra: set[str], setting: Setting, row: int |
     if "config" not in names and setting.configuration is None:
         message = "the table has no column `config`; add it, or say which configuration this is (--config)"
         raise SweepError(message, file=setting.file_name, row=row)
+
+
+def style_of_rows(header: Header, rows: Iterable[Sequence[str]], *, takes_decimal_comma: bool = False) -> Style:
+    """What the numbers in the known columns of a table show of its decimal mark."""
+    places = [place for place, name in header.known.items() if is_number(name)]
+    texts = (fields[place] for fields in rows for place in places if place < len(fields))
+    return style_of(texts, takes_decimal_comma=takes_decimal_comma)
+
+
+def is_number(name: str) -> bool:
+    """Whether a known column holds numbers."""
+    return COLUMNS[name].read in NUMBERS
 
 
 def read_fields(fields: Sequence[str], row: int, header: Header, setting: Setting) -> Cell:
@@ -112,26 +130,29 @@ def read_fields(fields: Sequence[str], row: int, header: Header, setting: Settin
 def read_cell(known: Mapping[str, str], extra: Mapping[str, str], row: int, setting: Setting) -> Cell:
     """The cell that texts by column name make. Raises SweepError naming row and field."""
     values: dict[str, Any] = {}
+    extra = dict(extra)
     for name, text in known.items():
         word = text.strip().lower()
-        if word in _NO_NUMBER_WORDS:
+        if name == "run" and _REPEAT.fullmatch(word):
+            extra[name] = text
+            setting.notes.append("the column run numbers repeats, and is taken for no session")
+        elif word in _NO_NUMBER_WORDS:
             setting.notes.append(f"row {row}: {name} is {word}, taken as not measured")
         elif name == "concurrency" and word in _UNLIMITED_WORDS:
             values["concurrency_source"] = "unlimited"
         elif word not in UNKNOWN_WORDS:
             values[COLUMNS[name].field] = _value(text, row, name, setting)
     kept = {name: escaped(text.strip()) for name, text in extra.items() if text.strip()}
-    return _plausible(_cell(values, kept, row, setting), setting)
+    return _cell(values, kept, row, setting)
 
 
 def _value(text: str, row: int, name: str, setting: Setting) -> object:
     """What stands in a field, in the unit of its cell."""
     column = COLUMNS[name]
     try:
-        value = (
-            read_number(text, decimal_comma=setting.decimal_comma) if column.read is read_number else column.read(text)
-        )
-        refuse_too_much(text, value, column.most)
+        read = NUMBERS.get(column.read)
+        value = column.read(text) if read is None else read(text, setting.style)
+        refuse_beyond(text, value, column)
     except Unreadable as error:
         raise SweepError(str(error), file=setting.file_name, row=row, field=name) from error
     return value * column.factor if isinstance(value, float) and column.factor != 1 else value
@@ -149,58 +170,73 @@ def _cell(values: dict[str, Any], extra: dict[str, str], row: int, setting: Sett
         if values.get(speed) == 0:  # tools write 0 where every request failed or nothing was measured
             del values[speed]
             setting.notes.append(f"row {row}: {speed} is 0, taken as not measured")
-    _place_per_stream(values, row, setting.notes)
+    _place_per_stream(values, row, setting)
+    _place_open_load(values, extra, row, setting)
+    flags = _place_failures(values)
     if "concurrency" in values:
         values.setdefault("load_mode", "closed")
     elif "concurrency_source" not in values:
         values["concurrency_source"] = "unknown"
-        if any(plain_name(name) == REQUEST_RATE for name in extra):
-            values.setdefault("load_mode", "open")
         note = "the concurrency is not known, so the cell is kept and compared with no other"
         setting.notes.append(f"row {row}: {note}")
-    flags = ("failed_requests",) if values.get("failed_requests") else ()
     return Cell(**values, source_file=setting.file_name, source_row=row, flags=flags, extra=extra)
 
 
-def _place_per_stream(values: dict[str, Any], row: int, notes: list[str]) -> None:
-    """A per-stream column that is decode-only moves to the decode speed; aggregate / concurrency is nobody's speed."""
-    method = values.get("per_stream_method")
-    if method is None or "per_stream" not in values:
+def _place_per_stream(values: dict[str, Any], row: int, setting: Setting) -> None:
+    """A per-stream column that is decode-only moves to the decode speed; aggregate / concurrency is nobody's speed.
+    Raises SweepError for a method that is not known."""
+    if "per_stream_method" not in values:
         return
-    method = values["per_stream_method"] = method.lower().removeprefix("declared:")
+    try:
+        method = values["per_stream_method"] = known_method(values["per_stream_method"])
+    except Unreadable as error:
+        raise SweepError(str(error), file=setting.file_name, row=row, field="per_stream_method") from error
+    if "per_stream" not in values:
+        return
     if method in DECODE_ONLY_METHODS:
         values.setdefault("decode", values.pop("per_stream"))
         values.pop("per_stream", None)
-        notes.append(f"row {row}: the per-stream speed is decode-only and is kept as decode speed")
-    elif method in ("agg_over_conc", "aggregate_over_concurrency"):
+        setting.notes.append(f"row {row}: the per-stream speed is decode-only and is kept as decode speed")
+    elif method == AGGREGATE_OVER_CONCURRENCY:
         del values["per_stream"]
-        notes.append(f"row {row}: aggregate / concurrency is not a per-stream speed and is left out")
+        setting.notes.append(f"row {row}: aggregate / concurrency is not a per-stream speed and is left out")
+    elif method == MEAN:
+        setting.notes.append(f"row {row}: the per-stream speed is a mean over requests and no median")
 
 
-# --- whether two columns can both be right ------------------------------------------------------------------------
+def _place_open_load(values: dict[str, Any], extra: dict[str, str], row: int, setting: Setting) -> None:
+    """A finite request rate paces the clients, and what is called concurrency is only its limit: no level. A row that
+    says `load_mode` closed keeps its own. Raises SweepError for a rate that is no number."""
+    name = next((name for name in extra if plain_name(name) in REQUEST_RATES), None)
+    word = extra[name].strip().lower() if name is not None else ""
+    if name is None or word in (*UNKNOWN_WORDS, *_NO_NUMBER_WORDS, *_UNLIMITED_WORDS) or values.get("load_mode"):
+        return
+    try:
+        rate = read_number(word, setting.style)
+    except Unreadable as error:
+        raise SweepError(f"{error}; write a rate or inf", file=setting.file_name, row=row, field=name) from error
+    if not rate:
+        return
+    values["load_mode"] = "open"
+    limit = values.pop("concurrency", None)
+    if limit is None:
+        return
+    values["concurrency_source"] = "unknown"
+    extra["max_concurrency"] = f"{limit:g}"
+    words = (
+        f"{quoted(name)} {rate:g} paces the requests, so {limit:g} is their limit and not what was in flight; if the rate"
+        " was measured, call it requests_per_second"
+    )
+    setting.notes.append(f"row {row}: {words}")
 
 
-def _plausible(cell: Cell, setting: Setting) -> Cell:
-    """The cell, flagged where its aggregate and its per-stream speed cannot both be. What is only odd is told."""
-    speed = cell.per_stream
-    if not cell.concurrency or not cell.aggregate or not speed or not is_end_to_end(cell):
-        return cell
-    place = f"row {cell.source_row}: "
-    figures = f"aggregate {cell.aggregate:g}, per-stream {speed:g} at concurrency {cell.concurrency:g}"
-    share = cell.aggregate / (cell.concurrency * speed)
-    if not FEWEST_OF_ALL_STREAMS <= share <= MOST_OF_ALL_STREAMS:
-        words = (
-            f"so many streams would make {cell.concurrency * speed:g}; one of the two counts something else, and the"
-            " cell is kept without a verdict"
-        )
-        setting.notes.append(f"{place}{figures}: {words}")
-        return replace(cell, flags=(*cell.flags, INCONSISTENT_TABLE))
-    if cell.concurrency == 1 and abs(cell.aggregate / speed - 1) > SAME_AT_ONE_RATIO:
-        words = (
-            "at 1 they are the same but for the pauses between requests; is one of them without the first token"
-            " (decode_tok_s)?"
-        )
-        setting.notes.append(f"{place}{figures}: {words}")
-    elif cell.aggregate < LEAST_OF_ONE_STREAM * speed:
-        setting.notes.append(f"{place}{figures}: all streams together are slower than one of them; check both columns")
-    return cell
+def _place_failures(values: dict[str, Any]) -> tuple[str, ...]:
+    """The flags of a row where requests failed. A share becomes a number where the number of requests is stated."""
+    failed_share, success_share = values.pop("failure_share", None), values.pop("success_share", None)
+    share = failed_share if failed_share is not None else None if success_share is None else 1 - success_share
+    requests = values.get("completed_requests")
+    if share == 0:
+        values.setdefault("failed_requests", 0)
+    elif share and requests:
+        values.setdefault("failed_requests", max(1, round(share * requests)))
+    return ("failed_requests",) if share or values.get("failed_requests") else ()

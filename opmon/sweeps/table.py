@@ -14,8 +14,9 @@ from io import StringIO
 from opmon.errors import SweepError
 from opmon.sweeps.columns import known_name
 from opmon.sweeps.document import Document
+from opmon.sweeps.plausible import settled
 from opmon.sweeps.reading import Given, Read, Reader
-from opmon.sweeps.rows import MOST_ROWS, SPEEDS, Setting, check_columns, read_fields, read_header
+from opmon.sweeps.rows import MOST_ROWS, SPEEDS, Setting, check_columns, read_fields, read_header, style_of_rows
 
 DELIMITERS = (",", ";", "\t")
 _CSV_WORDS = {"unexpected end of data": 'a quote (") is opened and never closed'}
@@ -38,18 +39,19 @@ def read_table(text: str, file_name: str, *, configuration: str | None = None, c
         raise SweepError("the file has no header line", file=file_name)
     refuse_too_many(len(lines) - 1, file_name)
     delimiter = _delimiter(lines[0][1])
-    # A table that separates its columns by `;` may write decimal commas; one such number says that it does.
-    decimal_comma = delimiter == ";" and any(re.search(r"\d,\d", line) for _, line in lines[1:])
-    setting = Setting(file_name, configuration, content, decimal_comma)
     rows = _rows(text, delimiter, file_name)
     header = read_header(next(rows, (0, []))[1], file_name)
+    body = list(rows)
+    # A table that separates its columns by `;` may write decimal commas.
+    style = style_of_rows(header, (fields for _, fields in body), takes_decimal_comma=delimiter == ";")
+    setting = Setting(file_name, configuration, content, style)
     check_columns(set(header.known.values()), set(header.extra.values()), setting)
-    cells = [read_fields(fields, number, header, setting) for number, fields in rows]
+    cells = [read_fields(fields, number, header, setting) for number, fields in body]
     if not cells:
         raise SweepError("the file has a header and no rows", file=file_name)
     if header.extra:
         setting.notes.append(f"columns kept but not used: {', '.join(header.extra.values())}")
-    return Read(tuple(cells), tuple(dict.fromkeys(setting.notes)))
+    return Read(settled(cells, setting.notes), tuple(dict.fromkeys(setting.notes)))
 
 
 def refuse_too_many(rows: int, file_name: str) -> None:

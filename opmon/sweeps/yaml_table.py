@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from opmon.core.cells import Cell
 from opmon.core.names import escaped, quoted
 from opmon.errors import SweepError
 from opmon.sweeps.columns import COLUMNS, plain_name
 from opmon.sweeps.document import Document
+from opmon.sweeps.numbers import style_of
+from opmon.sweeps.plausible import settled
 from opmon.sweeps.reading import Given, Read, Reader
-from opmon.sweeps.rows import MOST_HEADER, UNKNOWN_WORDS, Setting, check_columns, known_column, read_cell
+from opmon.sweeps.rows import MOST_HEADER, UNKNOWN_WORDS, Setting, check_columns, is_number, known_column, read_cell
 from opmon.sweeps.table import refuse_too_many
 from opmon.sweeps.yaml_values import Items, Node, Pairs, Scalar, parse
 
@@ -49,9 +52,14 @@ def read_yaml(text: str, file_name: str, given: Given) -> Read:
     rows = [(node.line, _merged(node, defaults, configs, setting)) for node in cells]
     names = {name for _, layer in rows for name in layer}
     check_columns(names & COLUMNS.keys(), names - COLUMNS.keys(), setting)
+    setting = replace(setting, style=style_of(text for _, layer in rows for text in _numbers(layer)))
     made = [(_role_rank(layer), _cell(line, layer, setting)) for line, layer in rows]
     made.sort(key=lambda pair: pair[0])
-    return Read(tuple(cell for _, cell in made), tuple(dict.fromkeys(setting.notes)))
+    return Read(settled([cell for _, cell in made], setting.notes), tuple(dict.fromkeys(setting.notes)))
+
+
+def _numbers(layer: Layer) -> list[str]:
+    return [text for name, (text, _) in layer.items() if name in COLUMNS and is_number(name)]
 
 
 def _check_top(root: Pairs, setting: Setting) -> None:
