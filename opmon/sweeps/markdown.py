@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from opmon.core.cells import Cell
-from opmon.core.names import MOST_CHARACTERS, escaped
+from opmon.core.names import MOST_CHARACTERS, escaped, quoted
 from opmon.errors import SweepError
 from opmon.sweeps.columns import AMBIGUOUS, known_name, plain_name
 from opmon.sweeps.document import Document
+from opmon.sweeps.headings import Named, Path, Untold, named_by
 from opmon.sweeps.plausible import settled
 from opmon.sweeps.reading import Given, Read, Reader
 from opmon.sweeps.rows import SPEEDS, Header, Setting, check_columns, read_fields, read_header, style_of_rows
@@ -24,9 +25,10 @@ from opmon.sweeps.table import refuse_too_many
 MOST_LOOKED_AT = 4 * 1024 * 1024
 MOST_TABLES = 1_000
 LONGEST_HEADING = 500
+LEVEL_OF_BOLD = 7
 LONGEST_LINE = 20_000
 _ALIGNMENT = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?")
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+(.*?)[ \t#]*$")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t#]*$")
 _BOLD_HEADING = re.compile(r"(\*\*|__)(.+?)\1:?$")
 _QUOTE = re.compile(r"^\s*(>\s?)*")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -36,10 +38,10 @@ _MARKS = re.compile(r"[*`]+|(?<!\w)__|__(?!\w)")
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A pipe table: its header's line, the heading above it, and its rows with their lines."""
+    """A pipe table: its header's line, the headings above it from the outermost, and its rows with their lines."""
 
     line: int
-    heading: str
+    headings: Path
     header: list[str]
     rows: list[tuple[int, list[str]]]
 
@@ -54,8 +56,8 @@ class _Table:
 def read_markdown(text: str, file_name: str, given: Given) -> Read:
     """The cells of all tables that are sweeps. Raises SweepError where there is none, and for a fault in one.
 
-    A table without a column `config` takes its configuration from the heading above it, where there are several tables
-    under headings of their own; else from what was given.
+    Tables without a column `config` take configuration and content from the headings above them, where these tell the
+    tables apart; else from what was given.
     """
     tables = list(_tables(text))
     sweeps = [table for table in tables if table.is_sweep]
@@ -67,21 +69,41 @@ def read_markdown(text: str, file_name: str, given: Given) -> Read:
     skipped = [str(table.line) for table in tables if not table.is_sweep]
     if skipped:
         setting.notes.append(f"tables without a concurrency and a speed, passed over: in line {', '.join(skipped)}")
-    cells = [cell for table in sweeps for cell in _cells(table, _named(table, sweeps, setting))]
+    settings = _settings(sweeps, setting)
+    cells = [cell for table, own in zip(sweeps, settings, strict=True) for cell in _cells(table, own)]
     if not cells:
         raise SweepError("the table has a header and no rows", file=file_name)
     return Read(settled(cells, setting.notes), tuple(dict.fromkeys(setting.notes)))
 
 
-def _named(table: _Table, sweeps: list[_Table], setting: Setting) -> Setting:
-    """The setting of one table, with the heading above it as its configuration where that tells tables apart."""
-    headings = {one.heading for one in sweeps if one.heading}
-    if setting.configuration is not None or not table.heading or len(headings) < 2:
+def _settings(sweeps: list[_Table], setting: Setting) -> list[Setting]:
+    """The setting of each table, with what the headings above it name. Raises SweepError where that cannot be told."""
+    bare = [table for table in sweeps if "config" not in {known_name(field) for field in table.header}]
+    if setting.configuration is not None or len(bare) < 2:
+        return [setting] * len(sweeps)
+    try:
+        names = dict(zip([table.line for table in bare], named_by([table.headings for table in bare]), strict=True))
+    except Untold as error:
+        message = (
+            "the headings above the tables may name configurations or contents, and it cannot be told which; add a"
+            " column `config`"
+        )
+        raise SweepError(message, file=setting.file_name, row=bare[0].line) from error
+    return [_named(table, names.get(table.line, Named()), setting) for table in sweeps]
+
+
+def _named(table: _Table, named: Named, setting: Setting) -> Setting:
+    """The setting with what the headings name. Raises SweepError where a heading stands against a column `content`."""
+    if named.configuration is None:
         return setting
-    if "config" in {known_name(field) for field in table.header}:
-        return setting
-    setting.notes.append(f"line {table.line}: the configuration {table.heading!r} is the heading above the table")
-    return replace(setting, configuration=table.heading)
+    setting.notes.append(f"line {table.line}: the configuration {named.configuration!r} is a heading above the table")
+    if named.content is None:
+        return replace(setting, configuration=named.configuration)
+    if "content" in {known_name(field) for field in table.header}:
+        message = f"the heading {quoted(named.content)} and the column `content` both tell what was asked; add a column `config`"
+        raise SweepError(message, file=setting.file_name, row=table.line)
+    setting.notes.append(f"line {table.line}: the content {named.content!r} is a heading above the table")
+    return replace(setting, configuration=named.configuration, content=named.content)
 
 
 def _cells(table: _Table, setting: Setting) -> Iterator[Cell]:
@@ -105,9 +127,10 @@ def _filled(fields: list[str], header: Header) -> list[str]:
 def _tables(text: str) -> Iterator[_Table]:
     """Every pipe table: a header, a line of dashes with as many columns, and rows until a line without a pipe."""
     lines = [_QUOTE.sub("", line) if len(line) <= LONGEST_LINE else "" for line in re.split(r"\r\n|\r|\n", text)]
-    heading, number, found = "", 0, 0
+    headings: list[tuple[int, str]] = []
+    number, found = 0, 0
     while number < len(lines) - 1:
-        heading = _heading(lines[number]) or heading
+        _put_heading(headings, lines[number])
         fields = _fields(lines[number])
         if not _is_alignment(lines[number + 1], len(fields)) or "|" not in lines[number]:
             number += 1
@@ -121,7 +144,7 @@ def _tables(text: str) -> Iterator[_Table]:
         found += 1
         if found > MOST_TABLES:
             return
-        yield _Table(first, heading, fields, rows)
+        yield _Table(first, tuple(text for _, text in headings), fields, rows)
 
 
 def _is_alignment(line: str, columns: int) -> bool:
@@ -144,11 +167,18 @@ def _text(field: str) -> str:
     return html.unescape(_MARKS.sub("", plain)).strip()
 
 
-def _heading(line: str) -> str:
+def _put_heading(headings: list[tuple[int, str]], line: str) -> None:
+    """Puts a heading in place of those of its own level and below; a line in bold is below all others."""
     if len(line) > LONGEST_HEADING:
-        return ""
+        return
     found = _HEADING.match(line) or _BOLD_HEADING.match(line.strip())
-    return escaped(_text(found[found.lastindex or 0]))[:MOST_CHARACTERS].strip(" :") if found else ""
+    text = escaped(_text(found[2]))[:MOST_CHARACTERS].strip(" :") if found else ""
+    if not found or not text:
+        return
+    level = len(found[1]) if found[1].startswith("#") else LEVEL_OF_BOLD
+    while headings and headings[-1][0] >= level:
+        headings.pop()
+    headings.append((level, text))
 
 
 def _recognises(document: Document) -> bool:

@@ -68,7 +68,7 @@ def test_headings_name_the_configurations_of_tables_that_do_not() -> None:
     one = read(f"## plain\n\n{table}\n**with drafts:**\n\n{table.replace('100', '150')}")
 
     assert [("plain", 100), ("with drafts", 150)] == [(cell.configuration, cell.aggregate) for cell in one.cells]
-    assert "line 9: the configuration 'with drafts' is the heading above the table" in one.notes
+    assert "line 9: the configuration 'with drafts' is a heading above the table" in one.notes
 
 
 def test_one_table_without_a_configuration_asks_for_it() -> None:
@@ -154,3 +154,62 @@ def test_mutations_of_a_good_file_are_read_or_refused_and_nothing_else() -> None
             outcomes.add("refused")
 
     assert {"read", "refused"} == outcomes
+
+
+# --- headings within headings -------------------------------------------------------------------------------------
+
+
+def nested(outer: tuple[str, str], inner: tuple[str, str], header: str = "c | output tok/s") -> str:
+    """Four tables, each under one heading within another, with 1, 2, 3 and 4 tok/s."""
+    parts, speed = ["# Results"], 0
+    for above in outer:
+        parts.append(f"## {above}")
+        for below in inner:
+            speed += 1
+            parts.append(f"### {below}\n| {header} |\n|---|---|\n| 1 | {speed} |\n")
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [(("Baseline", "EAGLE"), ("Code", "Prose")), (("A", "B"), ("Code", "Essays")), (("fp8", "x"), ("one", "two"))],
+)
+def test_a_heading_that_returns_under_configurations_is_the_content(
+    outer: tuple[str, str], inner: tuple[str, str]
+) -> None:
+    found = [(cell.configuration, cell.content, cell.aggregate) for cell in cells(nested(outer, inner))]
+
+    pairs = [(above, below) for above in outer for below in inner]
+    assert [(*pair, speed) for speed, pair in enumerate(pairs, 1)] == found
+
+
+def test_a_heading_that_returns_under_contents_is_the_configuration() -> None:
+    found = [(cell.configuration, cell.content) for cell in cells(nested(("Code", "Prose"), ("Baseline", "EAGLE")))]
+
+    assert [("Baseline", "Code"), ("EAGLE", "Code"), ("Baseline", "Prose"), ("EAGLE", "Prose")] == found
+
+
+@pytest.mark.parametrize("inner", [("one", "two"), ("Code with eagle", "Prose")])
+def test_headings_of_which_nothing_says_what_they_name_are_refused(inner: tuple[str, str]) -> None:
+    with pytest.raises(SweepError, match="add a column `config`") as caught:
+        read(nested(("Monday", "Tuesday"), inner))
+
+    assert 4 == caught.value.row
+
+
+def test_a_heading_that_all_tables_have_names_nothing() -> None:
+    found = [cell.configuration for cell in cells(nested(("A", "B"), ("Results", "Results")))]
+
+    assert ["A", "A", "B", "B"] == found
+
+
+def test_tables_at_different_depths_are_refused() -> None:
+    table = "| c | output tok/s |\n|---|---|\n| 1 | 100 |\n"
+    with pytest.raises(SweepError, match="it cannot be told which"):
+        read(f"## plain\n{table}\n## eagle\n### code\n{table}")
+
+
+def test_what_was_given_goes_before_headings() -> None:
+    found = cells(nested(("Monday", "Tuesday"), ("one", "two")), configuration="given")
+
+    assert {"given"} == {cell.configuration for cell in found}
