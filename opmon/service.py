@@ -28,7 +28,7 @@ from opmon.config import Comparison, Settings, not_reloadable, shown
 from opmon.core.cells import SweepImport
 from opmon.core.client_turns import ClientTurn
 from opmon.discovery import Lists, Source, usable_sources
-from opmon.errors import ConfigError
+from opmon.errors import ConfigError, NotFound
 from opmon.exporter import Exporter
 from opmon.log import fields
 from opmon.reports import Reports
@@ -39,6 +39,7 @@ from opmon.store.database import Database
 from opmon.store.retention import Retention
 from opmon.store.sole_writer import sole_writer
 from opmon.store.writer import Writer
+from opmon.sweeps.gathering import beside
 from opmon.telemetry import Telemetry
 from opmon.watched import roster_of
 from opmon.watching import Watching
@@ -356,7 +357,14 @@ class Service:
         )
 
     def _import_sweep(self, name: str, imported: SweepImport) -> None:
-        self.writer.submit(lambda: self.store.import_sweep(name, imported, self.clock.now_ms())).result(WRITE_SECONDS)
+        def save() -> bool:
+            try:
+                known = self.store.sweep(name).imports
+            except NotFound:
+                known = ()
+            return self.store.import_sweep(name, beside(imported, known, name), self.clock.now_ms())
+
+        self.writer.submit(save).result(WRITE_SECONDS)
 
     def _report_turn(self, turn: ClientTurn) -> None:
         self.writer.submit(lambda: self.store.report_turn(turn)).result(WRITE_SECONDS)

@@ -105,6 +105,77 @@ def test_a_table_of_something_else_does_not_keep_a_folder_out() -> None:
     assert "no speed" in str(run("sweeps", "import", "results/levels.csv").exception)
 
 
+def test_files_that_name_nothing_but_the_model_are_called_as_their_folder() -> None:
+    bench("plain/c8.json")
+    bench("spec/c8.json", 1.5)
+    first = run("sweeps", "import", "--sweep", "s", "plain/c8.json")
+    second = run("sweeps", "import", "--sweep", "s", "spec")
+
+    assert "configurations plain" in first.stdout
+    assert "the configuration 'plain' is guessed from the folder's name" in first.stderr
+    assert "configurations spec" in second.stdout
+    assert ["plain", "spec"] == stored("s")["configurations"]
+
+
+def test_a_file_named_without_a_folder_is_called_as_the_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench("spec/c8.json")
+    monkeypatch.chdir("spec")
+
+    assert "configurations spec" in run("sweeps", "import", "--sweep", "s", "c8.json").stdout
+    assert "configurations spec" in run("sweeps", "import", "--sweep", "t", ".").stdout
+
+
+def test_two_models_in_one_folder_are_called_as_the_models() -> None:
+    bench("results/both/c8.json", model_id="a/first")
+    bench("results/both/c16.json", 1.5, model_id="a/second")
+    found = run("sweeps", "import", "results/both")
+
+    assert "configurations second, first" in found.stdout
+    assert "the configuration 'first' is guessed from the model's name" in found.stderr
+
+
+def test_the_same_file_with_another_config_is_refused_with_the_remedy() -> None:
+    bench("c8.json")
+    run("sweeps", "import", "--sweep", "s", "--config", "one", "c8.json")
+    found = run("sweeps", "import", "--sweep", "s", "--config", "two", "c8.json")
+
+    assert 2 == status(found)
+    assert "already, as one" in str(found.exception)
+    assert "delete the sweep" in str(found.exception)
+    assert ["one"] == stored("s")["configurations"]
+    assert "was in it already" in run("sweeps", "import", "--sweep", "s", "c8.json").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("c9.json", b"", "is empty"),
+        ("c9.jsonl", b" \n", "is empty"),
+        ("c9.json", bytes(4096), "nothing but NUL bytes"),
+        ("c9.json.gz", b"", "is empty"),
+        ("c9.json", b"\0\0\0\0}", "this is no JSON"),
+        ("c9.json", b'_throughput": 1}', "this is no JSON"),
+    ],
+)
+def test_a_damaged_result_in_a_folder_stops_the_import(name: str, data: bytes, words: str) -> None:
+    bench("results/c8.json")
+    (Path("results") / name).write_bytes(data)
+    found = run("sweeps", "import", "results")
+
+    assert words in str(found.exception)
+    assert name in str(found.exception)
+    assert not Path("opmon.db").exists()
+
+
+def test_what_is_not_called_as_a_result_is_passed_over_though_it_is_empty() -> None:
+    bench("results/c8.json")
+    for name in ("server.txt", "README.md", "config.yaml", "levels.csv"):
+        (Path("results") / name).write_bytes(b"")
+    (Path("results") / "word.json").write_text('"word"')
+
+    assert 0 == run("sweeps", "import", "results").exit_code
+
+
 def test_a_folder_again_changes_nothing() -> None:
     first = run("sweeps", "import", str(DATA / "vllm" / "sweep"))
     before = stored("sweep")

@@ -33,7 +33,7 @@ from opmon.core.names import MOST_CHARACTERS, sweep_name_fault
 from opmon.core.recommend.claimed import Claim
 from opmon.core.saving import Saving
 from opmon.errors import NotFound, SweepError
-from opmon.sweeps.detect import LARGEST_BYTES, read_sweep
+from opmon.sweeps.detect import LARGEST_BYTES, read_upload
 
 PREFIX = "/api/v1"
 router = APIRouter(prefix=PREFIX, default_response_class=Response, dependencies=[Depends(refuse_repeated)])
@@ -239,7 +239,7 @@ def import_sweep(
     upload = only_file(file)
     file_name = usable_file_name(upload.filename)
     name = usable_name(PurePosixPath(file_name).stem if asked.sweep is None else asked.sweep)
-    read = read_sweep(
+    read = read_upload(
         upload.file.read(LARGEST_BYTES + 1),
         file_name,
         reader=asked.reader,

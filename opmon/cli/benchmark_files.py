@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 MOST_FILES = 10_000
 MOST_NAMED = 5
 TOLD_EVERY_BYTES = 32 * 1024 * 1024
+MOST_FOLDERS = 2
 READ_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".yaml", ".yml", ".md", ".txt", ".gz")
 PACKED_SUFFIX = ".gz"
+JSON_SUFFIXES = frozenset((".json", ".jsonl"))
+DAMAGED_SUFFIXES = JSON_SUFFIXES | {PACKED_SUFFIX}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Found:
 
     path: Path
     imports: list[SweepImport] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+    """The file of each import."""
     passed_over: list[str] = field(default_factory=list)
 
     @property
@@ -74,13 +79,34 @@ def read_paths(paths: Sequence[Path], said: Said) -> list[Found]:
             found.append(_read_folder(path, said))
             continue
         try:
-            found.append(Found(path, [_read(document_of(path, path.name), said)]))
+            document = document_of(path, path.name, _folders(path.parent))
+            found.append(Found(path, [_read(document, said)], [document]))
         except NoCell as error:
             refused.append(error)
-            found.append(Found(path, [], [escaped(path.name)]))
+            found.append(Found(path, passed_over=[escaped(path.name)]))
     if refused and not any(one.imports for one in found):
         raise refused[0]
+    _tell_models_apart(found, said)
     return found
+
+
+def _tell_models_apart(found: Sequence[Found], said: Said) -> None:
+    """Where a folder would give one name to several models, each is called by its model: they are no repeats."""
+    from opmon.sweeps.naming import guessed_name
+
+    models: dict[tuple[str, str], set[str | None]] = {}
+    for cell, folder in (
+        (cell, document.folder)
+        for one in found
+        for document, file in zip(one.documents, one.imports, strict=True)
+        for cell in file.cells
+    ):
+        models.setdefault((folder, cell.configuration), set()).add(cell.model)
+    mixed = {key for key, names in models.items() if len(names) > 1 and key[1] == guessed_name(key[0])}
+    for one in found if mixed and said.configuration is None else ():
+        for place, document in enumerate(one.documents):
+            if any((document.folder, cell.configuration) in mixed for cell in one.imports[place].cells):
+                one.imports[place] = _read(replace(document, folder=""), said)
 
 
 def notes_of(imports: Iterable[SweepImport]) -> list[str]:
@@ -105,19 +131,41 @@ def _read_folder(folder: Path, said: Said) -> Found:
     from opmon.sweeps.detect import reader_of
     from opmon.sweeps.reading import NoCell
 
-    found = Found(folder)
+    found, folders = Found(folder), _folders(folder)
     for file in _files(folder):
-        document = document_of(file, file.relative_to(folder).as_posix())
+        document = document_of(file, file.relative_to(folder).as_posix(), folders)
+        _refuse_damaged(document)
         if not document.head.strip() or (said.reader == "auto" and reader_of(document) is None):
             found.passed_over.append(document.file_name)
             continue
         try:
             found.imports.append(_read(document, said))
+            found.documents.append(document)
         except NoCell:
             found.passed_over.append(document.file_name)
     if not found.imports:
         raise SweepError("there is no file in it that holds a result of a benchmark", file=escaped(str(folder)))
     return found
+
+
+def _refuse_damaged(document: Document) -> None:
+    """Raises SweepError where a file is called as a result is and holds nothing that could be one: empty, filled with
+    NUL bytes, or no JSON by its start. Half a sweep would look like a whole one."""
+    suffixes = [suffix.lower() for suffix in Path(document.file_name).suffixes]
+    if not suffixes or suffixes[-1] not in DAMAGED_SUFFIXES:
+        return
+    if not document.head.strip("\0 \t\r\n"):
+        what = "holds nothing but NUL bytes" if document.head.strip() else "is empty"
+        message = f"the file {what}: a run was cut off, or a copy failed; copy it again, or take it out of the folder"
+        raise SweepError(message, file=document.file_name)
+    if JSON_SUFFIXES.intersection(suffixes[-2:]) and not document.is_json:
+        _ = document.records  # JSON of no object is something else's; what is none says so
+
+
+def _folders(folder: Path) -> str:
+    """The last folders of a path as typed, or the real folder's name where it names none (`.`)."""
+    typed = [part for part in folder.parts if part not in (".", "..", "/")]
+    return "/".join(escaped(part) for part in (typed or [folder.resolve().name])[-MOST_FOLDERS:])
 
 
 def _read(document: Document, said: Said) -> SweepImport:
@@ -126,15 +174,15 @@ def _read(document: Document, said: Said) -> SweepImport:
     return read_document(document, reader=said.reader, configuration=said.configuration, content=said.content)
 
 
-def document_of(path: Path, file_name: str) -> Document:
-    """A file on disk; what can be read once only, as a pipe, is taken into memory. Raises ConfigError where there is none,
+def document_of(path: Path, file_name: str, folder: str = "") -> Document:
+    """A file on disk, with the folders above it; what can be read once only, as a pipe, is taken into memory. Raises ConfigError where there is none,
     or it cannot be read, and SweepError for a pipe that is too long."""
     from opmon.sweeps.detect import LARGEST_BYTES
     from opmon.sweeps.document import Document
 
     def beside(name: str) -> Document | None:
         other = path.parent / name
-        return document_of(other, name) if other.is_file() else None
+        return document_of(other, name, folder) if other.is_file() else None
 
     name = escaped(file_name)
     if not path.is_file():
@@ -148,7 +196,7 @@ def document_of(path: Path, file_name: str) -> Document:
             pass
     except OSError as error:
         raise _not_read(path, error) from error
-    return Document(name, lambda: path.open("rb"), size, beside, _Progress(path, size).tell)
+    return Document(name, lambda: path.open("rb"), size, beside, _Progress(path, size).tell, folder)
 
 
 def read_file(path: Path) -> bytes:

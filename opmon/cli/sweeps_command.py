@@ -72,9 +72,10 @@ def import_(
 
 
 def _gathered(store: Store, by_sweep: dict[str, list[SweepImport]]) -> tuple[list[tuple[str, SweepImport]], list[str]]:
-    """What is to be kept of each sweep beside what it holds already, and words for what is not."""
+    """What is to be kept of each sweep beside what it holds already, and words for what is not. Raises SweepError where a
+    sweep holds a file under other names than are given now."""
     from opmon.errors import NotFound
-    from opmon.sweeps.gathering import gathered
+    from opmon.sweeps.gathering import gathered, refuse_renaming
 
     kept, told = [], []
     for name, imports in by_sweep.items():
@@ -82,6 +83,7 @@ def _gathered(store: Store, by_sweep: dict[str, list[SweepImport]]) -> tuple[lis
             known = store.sweep(name).imports
         except NotFound:
             known = ()
+        refuse_renaming(imports, known, name)
         left, words = gathered(imports, known)
         kept += [(name, one) for one in left]
         told += words

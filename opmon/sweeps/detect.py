@@ -22,27 +22,53 @@ EXAMPLE_NAME = "example-drafters"
 
 
 def read_sweep(
-    data: bytes, file_name: str, *, reader: str = "auto", configuration: str | None = None, content: str | None = None
+    data: bytes,
+    file_name: str,
+    *,
+    reader: str = "auto",
+    configuration: str | None = None,
+    content: str | None = None,
 ) -> SweepImport:
     """Reads a benchmark file that is in memory; see `read_document`."""
+    given = Given(_said("configuration", configuration), _said("content", content))
+    return _read(_in_memory(data, file_name), reader, given)
+
+
+def read_upload(
+    data: bytes, file_name: str, *, reader: str, configuration: str | None, content: str | None
+) -> SweepImport:
+    """The same of a file whose folder nobody knows: nothing but the model is no name for its configuration, and the file
+    is refused."""
+    given = Given(_said("configuration", configuration), _said("content", content), is_model_a_name=False)
+    return _read(_in_memory(data, file_name), reader, given)
+
+
+def _in_memory(data: bytes, file_name: str) -> Document:
     if len(data) > LARGEST_BYTES:
         message = f"the file is larger than the {LARGEST_BYTES:,} bytes that are read"
         raise SweepError(message, file=file_name)
-    document = Document.of_bytes(data, file_name)
-    return read_document(document, reader=reader, configuration=configuration, content=content)
+    return Document.of_bytes(data, file_name)
 
 
 def read_document(
-    document: Document, *, reader: str = "auto", configuration: str | None = None, content: str | None = None
+    document: Document,
+    *,
+    reader: str = "auto",
+    configuration: str | None = None,
+    content: str | None = None,
 ) -> SweepImport:
     """Reads a benchmark file into cells. `configuration` and `content` stand in where the file does not say them.
 
     `imported_ms` is left 0: whoever keeps the import knows the time. Raises SweepError.
     """
+    given = Given(_said("configuration", configuration), _said("content", content), document.folder)
+    return _read(document, reader, given)
+
+
+def _read(document: Document, reader: str, given: Given) -> SweepImport:
     if reader not in READERS:
         message = f"there is no reader {quoted(reader)}; there are {', '.join(READERS)}"
         raise SweepError(message, file=document.file_name)
-    given = Given(_said("configuration", configuration), _said("content", content))
     if not document.head.strip():
         raise SweepError("the file is empty", file=document.file_name)
     chosen = reader_of(document) if reader == "auto" else next(one for one in ALL_READERS if one.name == reader)

@@ -67,13 +67,15 @@ class Record:
 @dataclass(frozen=True)
 class Document:
     """A file. `file_name` is its path below what was given, with `/`; `beside` opens another file of the same folder by
-    its name, and gives None where there is none. `told` hears how many bytes were read of a large one."""
+    its name, and gives None where there is none. `told` hears how many bytes were read of a large one. `folder`: the
+    folders above what was given, with `/`, '' where none is known; only guesses look at it."""
 
     file_name: str
     opener: Callable[[], BinaryIO]
     size_bytes: int
     beside: Callable[[str], Document | None] = field(default=lambda _name: None)
     told: Callable[[int], None] = field(default=lambda _bytes: None)
+    folder: str = ""
 
     @classmethod
     def of_bytes(cls, data: bytes, file_name: str, others: Mapping[str, bytes] | None = None) -> Document:
@@ -130,7 +132,8 @@ class Document:
         try:
             return data.decode(encoding)
         except UnicodeDecodeError as error:
-            message = f"the file is no UTF-8 text (byte {error.start})"
+            line = data.count(b"\n", 0, error.start) + 1
+            message = f"the file is no UTF-8 text (line {line}, byte {error.start}): save it as UTF-8"
             raise SweepError(message, file=self.file_name) from error
 
     @cached_property
@@ -234,7 +237,7 @@ def _parsed(text: str, file_name: str) -> tuple[tuple[Record, ...], bool]:
         except (ValueError, RecursionError) as error:
             if found and isinstance(error, json.JSONDecodeError) and _is_cut_off(text, place, error):
                 return tuple(found), True
-            words = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+            words = _fault_words(error)
             fault_line = error.lineno if isinstance(error, json.JSONDecodeError) else line
             raise SweepError(f"this is no JSON: {words} (line {fault_line})", file=file_name) from error
         found.append(Record(value, len(found) + 1, line))
@@ -242,6 +245,13 @@ def _parsed(text: str, file_name: str) -> tuple[tuple[Record, ...], bool]:
             raise SweepError(f"the file has more than {MOST_RECORDS:,} records", file=file_name)
         place = _SPACE.match(text, end).end()  # type: ignore[union-attr]
     return tuple(found), False
+
+
+def _fault_words(error: Exception) -> str:
+    """What is wrong with a text that no JSON value could be read from."""
+    if isinstance(error, json.JSONDecodeError):
+        return error.msg
+    return "nested too deeply" if isinstance(error, RecursionError) else "a number with too many digits"
 
 
 _HALF_A_TOKEN = re.compile(r"[\w.+\\-]*[\0\s]*")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from statistics import median
 from typing import Any
@@ -173,10 +173,10 @@ def _cell(fields: Fields, given: Given, varying: list[str], version: str | None)
         extra["prefill_tok_s"] = f"{speed:g}"
         values["flags"] = ("prefill_only",)
     differs = name_from(*(_setting(fields, name) for name in varying))
-    said = Given(name_from(given.configuration, differs), given.content) if given.configuration else given
+    said = replace(given, configuration=name_from(given.configuration, differs)) if given.configuration else given
     model = fields.word("model_filename")
     build = fields.word("build_number")
-    named = guessed_name(_TOOL.sub("", fields.file_name)) or fields.word("model_type")
+    named = guessed_name(_TOOL.sub("", fields.file_name)) or guessed_name(given.folder) or fields.word("model_type")
     return cell(
         fields,
         said,

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from opmon.sweeps.reading import Fields
+if TYPE_CHECKING:
+    from opmon.sweeps.reading import Fields
 
 _CONCURRENCY = re.compile(r"(?:max[-_]?)?(?:concurrency|conc|streams|users)[-_=]?(\d+(?:[-_]\d+)*)", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-?\d{2}-?\d{2}(?:[-_T]?\d{2}[-_:]?\d{2}(?:[-_:]?\d{2})?)?")
 _VERSION = re.compile(r"v?\d+(?:\.\d+)+\w*", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?:run|trial|part|stage)[-_=]?\d+", re.IGNORECASE)
-_SUFFIXES = re.compile(r"(?:\.(?:json|jsonl|csv|tsv|yaml|yml|gz|txt))+$", re.IGNORECASE)
+_BARE = re.compile(r"(?:c|n|bs)?[-_]?\d+", re.IGNORECASE)
+_SUFFIXES = re.compile(r"(?:\.(?:json|jsonl|csv|tsv|yaml|yml|gz|txt|md))+$", re.IGNORECASE)
 _GENERIC = frozenset(
     [
         "aggregate",
@@ -63,7 +66,7 @@ def stem_of(file_name: str) -> str:
 
 def guessed_name(file_name: str) -> str | None:
     """A configuration's name from the path: the file's own name, else its nearest folder, each without the words that
-    tools put there, concurrencies, versions and dates. None where nothing is left.
+    tools put there, concurrencies (also a bare `c16` or `16`), versions and dates. None where nothing is left.
 
     `old-plain/concurrency_4/profile_export_aiperf.json` is `old-plain`.
     """
@@ -108,7 +111,26 @@ def unix_seconds(fields: Fields, *path: str) -> float | None:
         return None
 
 
+def is_model_only(name: str | None, model: str | None) -> bool:
+    """Whether a guessed name says nothing but which model it was."""
+    return not name or (model is not None and name in (model, model.rstrip("/").rsplit("/", 1)[-1]))
+
+
+def source_of(name: str, file_name: str, folder: str, model: str | None) -> str:
+    """What a guessed name was guessed from, in words."""
+    if is_model_only(name, model):
+        return "the model's name"
+    parts = parts_of(file_name)
+    if parts and name in parts[-1]:
+        return "the file's name"
+    if any(name in part for part in (*parts[:-1], *parts_of(folder))):
+        return "the folder's name"
+    return "the file's name or its settings"
+
+
 def _without_noise(part: str) -> str:
+    if _BARE.fullmatch(part):
+        return ""
     for pattern in (_CONCURRENCY, _DATE, _VERSION, _NUMBERED):
         part = pattern.sub(" ", part)
     pieces = [piece for piece in re.split(r"([-_\s]+)", part) if piece]

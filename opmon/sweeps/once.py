@@ -51,7 +51,7 @@ def counted_once(imports: Sequence[SweepImport]) -> tuple[list[SweepImport], lis
 def _words(imports: Sequence[SweepImport], loser: int, lost: Mapping[tuple[int, int], int]) -> str:
     counts = {winner: count for (one, winner), count in lost.items() if one == loser}
     first = imports[min(counts)].file_name
-    others = f" and {len(counts) - 1} more files" if len(counts) > 1 else ""
+    others = f" and {len(counts) - 1} more file{'s' if len(counts) > 2 else ''}" if len(counts) > 1 else ""
     return (
         f"{imports[loser].file_name}: {sum(counts.values())} of its cells stand in {first}{others} too, and count once"
     )

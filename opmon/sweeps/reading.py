@@ -17,6 +17,7 @@ from opmon.core.cells import Cell, has_failures, is_ramp
 from opmon.core.names import escaped, name_fault
 from opmon.errors import SweepError
 from opmon.sweeps.document import Document
+from opmon.sweeps.naming import guessed_name, is_model_only, source_of
 
 MOST_FIGURE = 1e12
 MOST_WORDS = 200
@@ -36,6 +37,10 @@ class Given:
 
     configuration: str | None = None
     content: str | None = None
+    folder: str = ""
+    """The folders above the file, with `/`: what a configuration is called where only the model would be left."""
+    is_model_a_name: bool = True
+    """Whether the model alone may name a configuration; False where no folder is known, as for an upload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +196,7 @@ def cell(fields: Fields, given: Given, **values: Any) -> Cell:
     values = {key: value for key, value in values.items() if value is not None}
     flags = list(values.pop("flags", ()))
     itl = values.pop("itl", None)
-    for name, said in (("configuration", given.configuration), ("content", given.content)):
-        guessed = values.pop(f"guessed_{name}", None)
-        values[name] = values.get(name) or said or guessed or ""
-        if guessed and values[name] == guessed and not said:
-            words = f"the {name} {guessed!r} is guessed from the file's name or its settings"
-            fields.notes.extend([] if words in fields.notes else [words])
+    _name(fields, given, values)
     if not values["configuration"]:
         raise fields.fault("the file does not say which configuration was measured; say it with --config")
     for name in ("configuration", "content"):
@@ -216,6 +216,28 @@ def cell(fields: Fields, given: Given, **values: Any) -> Cell:
         values["concurrency_source"] = "unknown"
     made = Cell(**values, source_file=fields.file_name, source_row=fields.row)
     return _flagged(made, flags, itl)
+
+
+def _name(fields: Fields, given: Given, values: dict[str, Any]) -> None:
+    """Says who and what was measured: as stated, else as given beside the file, else as guessed, with a note."""
+    model = values.get("model")
+    for name, said in (("configuration", given.configuration), ("content", given.content)):
+        guessed, stated = values.pop(f"guessed_{name}", None), values.get(name)
+        source = "the file's name or its settings"
+        if name == "configuration" and not stated and not said:
+            if is_model_only(guessed, model):
+                guessed = guessed_name(given.folder) or guessed
+            if guessed and is_model_only(guessed, model) and not given.is_model_a_name:
+                message = (
+                    f"nothing but the model ({_short(guessed)}) says which configuration was measured, and every other"
+                    " configuration of it would be called the same: name it (`config`, --config)"
+                )
+                raise fields.fault(message)
+            source = source_of(guessed or "", fields.file_name, given.folder, model)
+        values[name] = stated or said or guessed or ""
+        if guessed and values[name] == guessed and not said:
+            words = f"the {name} {guessed!r} is guessed from {source}"
+            fields.notes.extend([] if words in fields.notes else [words])
 
 
 def median_speed(tokens: Sequence[float | None], seconds: Sequence[float | None]) -> float | None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
+import pytest
+
 from opmon.core.cells import Cell, SweepImport
-from opmon.sweeps.gathering import gathered
+from opmon.errors import SweepError
+from opmon.sweeps.detect import read_upload
+from opmon.sweeps.gathering import beside, gathered
+from tests.detailed import summary
 
 RUN = Cell("one", "code", 4.0, tool="a tool", aggregate=400.0, requests_per_second=2.0, ttft=0.1, tpot=0.02, e2e=2.0)
 
@@ -39,3 +45,45 @@ def test_tables_by_hand_with_equal_figures_are_kept() -> None:
     kept, _ = gathered([file("new", by_hand)], [file("old", by_hand)])
 
     assert 1 == len(kept)
+
+
+def test_other_figures_at_what_is_held_are_kept_and_noted_and_repeats_are_not() -> None:
+    other = replace(RUN, aggregate=800.0, ttft=0.05)
+    repeat = replace(RUN, aggregate=401.0, ttft=0.11)
+    (kept,), _ = gathered([file("new", other)], [file("old", RUN)])
+
+    assert kept.notes[0].startswith(
+        "'one' is in the sweep already with other figures at concurrency 4 (more than 10% apart)"
+    )
+    assert () == gathered([file("new", repeat)], [file("old", RUN)])[0][0].notes
+    assert () == gathered([file("new", replace(other, concurrency=8.0))], [file("old", RUN)])[0][0].notes
+
+
+def test_the_same_file_under_another_name_is_refused_and_under_a_guessed_one_is_not() -> None:
+    renamed = file("old", replace(RUN, configuration="two"))
+    with pytest.raises(SweepError, match="in sweep 's' already, as one code, and keeps these names"):
+        beside(renamed, [file("old", RUN)], "s")
+
+    guessed = replace(renamed, notes=("the configuration 'two' is guessed from the file's name",))
+    assert guessed == beside(guessed, [file("old", RUN)], "s")
+
+
+def test_the_same_file_with_another_content_is_refused_and_without_one_is_not() -> None:
+    with pytest.raises(SweepError, match="keeps these names"):
+        beside(file("old", replace(RUN, content="prose")), [file("old", RUN)], "s")
+
+    silent = file("old", replace(RUN, content=""))
+    assert silent == beside(silent, [file("old", RUN)], "s")
+
+
+def test_an_upload_that_names_nothing_but_the_model_is_refused_with_the_remedy() -> None:
+    data = json.dumps(summary(40)).encode()
+    with pytest.raises(SweepError, match=r"nothing but the model .* name it \(`config`, --config\)"):
+        read_upload(data, "c8.json", reader="auto", configuration=None, content=None)
+
+    assert (
+        "one" == read_upload(data, "c8.json", reader="auto", configuration="one", content=None).cells[0].configuration
+    )
+    assert (
+        "spec" == read_upload(data, "spec.json", reader="auto", configuration=None, content=None).cells[0].configuration
+    )

@@ -28,8 +28,8 @@ def test_of_a_sweeps_folder_each_run_counts_once_by_its_own_file() -> None:
     left, words = counted_once(read)
     assert names[:2] == [one.file_name for one in left]
     assert [
-        f"{names[2]}: 2 of its cells stand in {names[0]} and 1 more files too, and count once",
-        f"summary.csv: 2 of its cells stand in {names[0]} and 1 more files too, and count once",
+        f"{names[2]}: 2 of its cells stand in {names[0]} and 1 more file too, and count once",
+        f"summary.csv: 2 of its cells stand in {names[0]} and 1 more file too, and count once",
     ] == words
 
 
