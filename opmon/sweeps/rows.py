@@ -207,9 +207,10 @@ def _place_per_stream(values: dict[str, Any], row: int, setting: Setting) -> Non
 def _place_open_load(values: dict[str, Any], extra: dict[str, str], row: int, setting: Setting) -> None:
     """A finite request rate paces the clients, and what is called concurrency is only its limit: no level. A row that
     says `load_mode` closed keeps its own. Raises SweepError for a rate that is no number."""
-    name = next((name for name in extra if plain_name(name) in REQUEST_RATES), None)
-    word = extra[name].strip().lower() if name is not None else ""
-    if name is None or word in (*UNKNOWN_WORDS, *_NO_NUMBER_WORDS, *_UNLIMITED_WORDS) or values.get("load_mode"):
+    unpaced = ("0", *UNKNOWN_WORDS, *_NO_NUMBER_WORDS, *_UNLIMITED_WORDS)
+    rates = {name: text.strip().lower() for name, text in extra.items() if plain_name(name) in REQUEST_RATES}
+    name, word = next(((name, word) for name, word in rates.items() if word not in unpaced), ("", ""))
+    if not name or values.get("load_mode"):
         return
     try:
         rate = read_number(word, setting.style)

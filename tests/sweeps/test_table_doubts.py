@@ -45,6 +45,10 @@ def test_a_limit_without_a_finite_rate_is_a_level(rate: str) -> None:
     assert (64, "closed") == (cell.concurrency, cell.load_mode)
 
 
+def test_the_finite_one_of_two_rates_counts() -> None:
+    assert "open" == cells(f"{HEADER},rate,qps\nold,code,64,400,inf,2\n")[0].load_mode
+
+
 def test_a_row_that_says_it_was_closed_keeps_its_level() -> None:
     (cell,) = cells(f"{HEADER},request_rate,load_mode\nold,code,64,400,2,closed\n")
 
