@@ -255,7 +255,7 @@ def _judged(name: str, one: ContentAnswer) -> str:
 def _column(name: str, column: ColumnAnswer, judged_words: str) -> tuple[str, ...]:
     notes = [judged_words] if judged_words else []
     notes += ["proxy: the aggregate ratio"] if column.proxy else []
-    notes += ["derived from TTFT and TPOT"] if column.derived else []
+    notes += ["computed, not measured (per_stream_formula of the cells)"] if column.derived else []
     if column.by_live_is is not None:
         other = column.by_live_is.candidate
         notes.append(f"if live is the candidate {_times(other.ratio_weighted)}, {_interval(other.low, other.high)}")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
-from opmon.core.cells import Cell, has_failures, is_ramp
+from opmon.core.cells import INCONSISTENT_TABLE, Cell, has_failures, is_ramp, per_stream_speed
 from opmon.core.names import escaped, name_fault
 from opmon.errors import SweepError
 from opmon.sweeps.document import Document
@@ -23,6 +23,8 @@ MOST_FIGURE = 1e12
 MOST_WORDS = 200
 MANY_TOKENS_A_CHUNK_RATIO = 1.3
 CONSISTENT_LATENCY = (0.8, 1.25)
+FEWEST_OF_ONE_STREAM, MOST_OF_ONE_STREAM = 0.5, 1.25
+"""Aggregate / per-stream at concurrency 1, as for tables by hand."""
 SHORTEST_SECONDS = 30.0
 _NUMBER = re.compile(r"[+-]?(\d+|\d{1,3}(,\d{3})+)(\.\d*)?([eE][+-]?\d+)?", re.ASCII)
 _SECRET = re.compile(
@@ -284,11 +286,22 @@ def _flagged(made: Cell, flags: list[str], itl: float | None) -> Cell:
         ratio = (made.ttft + made.tpot * (made.output_tokens - 1)) / made.e2e
         if not CONSISTENT_LATENCY[0] <= ratio <= CONSISTENT_LATENCY[1]:
             flags.append("inconsistent_latency")
+    if _is_inconsistent(made):
+        flags.append(INCONSISTENT_TABLE)
     if itl and made.tpot and itl > MANY_TOKENS_A_CHUNK_RATIO * made.tpot:
         flags.append("multi_token_chunks")
     if made.duration_seconds is not None and made.duration_seconds < SHORTEST_SECONDS:
         flags.append("short_run")
     return replace(made, flags=tuple(dict.fromkeys(flags)))
+
+
+def _is_inconsistent(made: Cell) -> bool:
+    """Whether one request at a time has an aggregate that its own speed cannot make; a ramp explains a low one."""
+    speed = per_stream_speed(made)
+    if made.concurrency != 1 or not made.aggregate or not speed:
+        return False
+    share = made.aggregate / speed
+    return share > MOST_OF_ONE_STREAM or (share < FEWEST_OF_ONE_STREAM and not is_ramp(made))
 
 
 def _short(value: object) -> str:

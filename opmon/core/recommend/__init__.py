@@ -28,6 +28,7 @@ from opmon.core.recommend.ask import (
 )
 from opmon.core.recommend.case import Setting
 from opmon.core.recommend.content import ContentResult, answer_content
+from opmon.core.recommend.doubts_of_files import notes_of
 from opmon.core.recommend.look_first import infer_content
 from opmon.core.recommend.measure_next import measure_next
 from opmon.core.recommend.missing import not_in_the_sweep
@@ -150,6 +151,7 @@ def _shell(sweep: Sweep, live: LivePoint | None, ask: Ask, names: tuple[str, str
         reasons=tuple(dict.fromkeys(finding.reasons)),
         combined=None,
         contents=(),
+        warnings=tuple(Warning_("import_note", words) for words in notes_of(sweep)),
     )
 
 
@@ -232,4 +234,5 @@ def _warnings(setting: Setting, results: Sequence[ContentResult]) -> tuple[Warni
     if setting.live.is_lower_bound:
         detail = "the server was busier while it was not observed: the operating point is a lower bound"
         found.append(Warning_("lower_bound", detail))
+    found += [Warning_("import_note", words) for words in notes_of(setting.sweep)]
     return tuple(dict.fromkeys(found))

@@ -263,11 +263,11 @@ class Case:
 
     def warnings(self) -> tuple[tuple[str, str], ...]:
         """Doubts that leave the verdict as it is: (code, detail)."""
-        found = [("soft_difference", f"{self.content}: {flag}") for flag in self.pairing.flags]
+        found = [("soft_difference", f"{self.content or 'unlabelled'}: {flag}") for flag in self.pairing.flags]
         for pair in self.pairs:
             if pair.is_ramp:
                 detail = (
-                    f"{self.content}: the aggregate at {pair.concurrency:g} is ramp and drain (measured concurrency under"
+                    f"{self.content or 'unlabelled'}: the aggregate at {pair.concurrency:g} is ramp and drain (measured concurrency under"
                     " 90 % of nominal): shown, but no evidence; its per-stream column stays"
                 )
                 found.append(("ramp", detail))
@@ -277,7 +277,7 @@ class Case:
             ("output", self.cell.output_tokens, self.setting.output_tokens),
         ):
             if live and not cell:
-                detail = f"{self.content}: the cell does not state its {axis} length; yours is {live:,.0f} tokens"
+                detail = f"{self.content or 'unlabelled'}: the cell does not state its {axis} length; yours is {live:,.0f} tokens"
                 found.append(("length_unknown", detail))
         return tuple(found)
 
@@ -285,7 +285,7 @@ class Case:
         if not pair.is_impossible:
             return []
         detail = (
-            f"{self.content}: at {pair.concurrency:g} the aggregate is far from what so many requests make at the stated"
+            f"{self.content or 'unlabelled'}: at {pair.concurrency:g} the aggregate is far from what so many requests make at the stated"
             " per-stream speed: one of the columns is wrong, and the pair is no evidence; check units, and what each"
             " column counts"
         )
@@ -296,7 +296,7 @@ class Case:
         return [
             (
                 "scatter",
-                f"{self.content}: at {pair.concurrency:g} repeats of the {NAMES[column]} differ by a factor of"
+                f"{self.content or 'unlabelled'}: at {pair.concurrency:g} repeats of the {NAMES[column]} differ by a factor of"
                 f" {pair.scatter(FIGURES[column]):.2f}"
                 + ("; more than the two configurations do, so it is no evidence" if is_scattered(pair, column) else ""),
             )
@@ -312,7 +312,7 @@ class Case:
         if abs(math.log(per_stream / aggregate)) <= math.log1p(ASSUMED_THRESHOLD.delta):
             return []
         detail = (
-            f"{self.content}: at {pair.concurrency:g} the columns rank the configurations differently (per-stream"
+            f"{self.content or 'unlabelled'}: at {pair.concurrency:g} the columns rank the configurations differently (per-stream"
             f" {times_sign(per_stream)}, aggregate {times_sign(aggregate)}); suspect ramp and gaps between requests,"
             " failures, other output lengths, or a column that is decode-only"
         )

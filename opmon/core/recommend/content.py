@@ -17,10 +17,12 @@ from opmon.core.answers import (
     Mismatch,
     Projection,
 )
+from opmon.core.cells import Cell
 from opmon.core.knee import PER_STREAM
 from opmon.core.occupancy import Weighting
 from opmon.core.pairs import Pairing, pair_cells
 from opmon.core.recommend.case import Case, Setting
+from opmon.core.recommend.doubts_of_files import random_speculation
 from opmon.core.recommend.measure_next import Doubt
 from opmon.core.recommend.missing import what_is_missing
 from opmon.core.recommend.ratios import (
@@ -84,7 +86,13 @@ def answer_content(
     unsound = dict.fromkeys(case.unsound_cell())
     if busy.cell.concurrency != case.cell.concurrency:
         unsound.update(dict.fromkeys(busy.unsound_cell()))
-    caps = (*(_mismatch_in_words(one) for one in mismatches), *unsound, *case.curve_differs())
+    drafted = random_speculation(content, *_sides(setting, content))
+    caps = (
+        *(_mismatch_in_words(one) for one in mismatches),
+        *unsound,
+        *case.curve_differs(),
+        *([drafted] if drafted else []),
+    )
     finding = apply_capacity(finding, setting.live.peak_minute_tokens_per_second, *case.largest).capped(*caps)
     return ContentResult(
         answer=case.answer(finding, share_ratio, mismatches),
@@ -94,9 +102,16 @@ def answer_content(
         largest=case.largest,
         caps=caps,
         doubts=case.doubts(has_other_lengths=any(one.octaves is not None for one in mismatches)),
-        warnings=case.warnings(),
+        warnings=(*case.warnings(), *([("random_speculation", drafted)] if drafted else [])),
         missing=what_is_missing(case, mismatches, (*unsound, *case.curve_differs())),
     )
+
+
+def _sides(setting: Setting, content: str) -> tuple[list[Cell], list[Cell]]:
+    """The cells of the content, of reference and candidate."""
+    cells = [cell for cell in setting.sweep.cells if cell.content == content]
+    reference = [cell for cell in cells if cell.configuration == setting.reference]
+    return reference, [cell for cell in cells if cell.configuration == setting.candidate]
 
 
 def _without_pairs(content: str, share_ratio: float | None, pairing: Pairing) -> ContentResult:
