@@ -10,7 +10,9 @@ import pytest
 from opmon.core.cells import Cell, SweepImport
 from opmon.errors import SweepError
 from opmon.sweeps.detect import read_upload
+from opmon.sweeps.document import Document
 from opmon.sweeps.gathering import beside, gathered
+from opmon.sweeps.reading import Fields, Given, cell
 from tests.detailed import summary
 
 RUN = Cell("one", "code", 4.0, tool="a tool", aggregate=400.0, requests_per_second=2.0, ttft=0.1, tpot=0.02, e2e=2.0)
@@ -87,3 +89,27 @@ def test_an_upload_that_names_nothing_but_the_model_is_refused_with_the_remedy()
     assert (
         "spec" == read_upload(data, "spec.json", reader="auto", configuration=None, content=None).cells[0].configuration
     )
+
+
+@pytest.mark.parametrize(("aggregate", "rate", "flagged"), [(50, 1, []), (65, 1, ["x"]), (20, 1, ["x"]), (20, 0.4, [])])
+def test_at_concurrency_1_an_aggregate_must_be_what_one_stream_makes_or_a_ramp(
+    aggregate: float, rate: float, flagged: list[str]
+) -> None:
+    made = cell(
+        Fields({}, "a.json"),
+        Given("one"),
+        concurrency=1.0,
+        aggregate=aggregate,
+        per_stream=50.0,
+        requests_per_second=rate,
+        e2e=1.0,
+    )
+
+    assert len(flagged) == made.flags.count("inconsistent_table")
+
+
+def test_a_text_that_is_not_utf_8_and_a_number_without_end_are_told_as_what_they_are() -> None:
+    with pytest.raises(SweepError, match=r"no UTF-8 text \(line 2, byte 19\): save it as UTF-8"):
+        _ = Document.of_bytes(b'{"output": "fine"}\n\xe9', "a.json").text
+    with pytest.raises(SweepError, match="a number with too many digits"):
+        _ = Document.of_bytes(b'{"a": ' + b"1" * 5000 + b"}", "a.json").records
