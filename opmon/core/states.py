@@ -162,8 +162,10 @@ class Tracker:
             self._answers_since_change = None
 
     def _leap(self, attempt: Attempt, snapshot: Snapshot) -> Change | None:
-        """Whether counters rose since the last good answer as those of one server cannot."""
-        if self._seen_at_ms is None:
+        """Whether counters rose since the last good answer as those of one server cannot. The process that began at the
+        very same instant is the same, whatever its counters do."""
+        start = snapshot.process_start_seconds
+        if self._seen_at_ms is None or (start is not None and start == self._server.process_start_seconds):
             return None
         # Counters that stood still while requests were there may come in one piece: a cached page, or the end of a batch.
         anchor_ms = self._seen_at_ms if self._standing.anchor_ms is None else self._standing.anchor_ms

@@ -477,3 +477,12 @@ def test_after_a_restart_of_opmon_the_starts_of_earlier_processes_are_known() ->
     second = Tracker.restore(first.epoch, rows_of(steps), 120_000, starts=[1.0])
 
     assert [None] * 10 + [SEVERAL] * 10 == [step.row.kind for step in watch(attempts[50:], second)]
+
+
+def test_a_process_that_began_at_the_same_instant_is_the_same_however_its_counters_leap() -> None:
+    stage = Stage()
+    tracker = Tracker.fresh(stall_after_ms=120_000)
+    before = [tracker.advance(one).row.kind for one in stage.play(20, running=2)]
+    stage.counters[ONE]["finished_requests"] += 12_345
+    after = [tracker.advance(one).row.kind for one in stage.play(20, running=2)]
+    assert {None} == {*before, *after}
