@@ -251,7 +251,7 @@ class Case:
     def unsound_cell(self) -> tuple[str, ...]:
         """Why the cell itself carries no verdict: columns that cannot both be, or repeats that say opposite things."""
         if self.cell.is_impossible:
-            return (f"at {self.cell.concurrency:g} the aggregate and the per-stream column cannot both be right",)
+            return (f"at {self.cell.concurrency:g} the figures of the cell contradict each other",)
         columns = (*((PER_STREAM, DECODE) if PER_STREAM in self.judged_columns else ()), AGGREGATE)
         judged = columns if AGGREGATE in self.judged_columns else columns[:-1]
         found = [name for name in judged if is_scattered(self.cell, name)]

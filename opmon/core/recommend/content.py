@@ -150,6 +150,11 @@ def _refusal_in_words(fields: Sequence[str]) -> str:
     """Why there is no fair pair, and what to do."""
     if tuple(fields) == ("failed_requests",):
         return "no fair pair: requests failed in the cells that both configurations have; measure them again"
+    if not fields:
+        return (
+            "no fair pair: no concurrency was measured in both configurations; a load that a rate paces, or whose"
+            " concurrency is not stated, lies on no level"
+        )
     return (
         f"no fair pair: the cells differ in, or do not both state, {', '.join(fields)}; measure both sides alike, or add"
         " what is missing to the files (what neither states counts as equal in one file, and among files that were added"
